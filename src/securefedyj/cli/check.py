@@ -18,6 +18,7 @@ from securefedyj.network.consortium import ENGINE, Consortium, Feature
 from securefedyj.network.consortium.succession import differences, note_on_two_results
 from securefedyj.network.forecast import DELAY_MS, MBIT, Outlook, bytes_per_second, forecast
 from securefedyj.network.repeats import LedgerRun, note_on_missing, note_on_silos
+from securefedyj.network.submission import note_on_submission
 from securefedyj.numerics.passes import Source
 from securefedyj.numerics.tally import tally_of
 from securefedyj.printable import in_words, printable
@@ -119,8 +120,10 @@ def check(options: argparse.Namespace) -> int:
     if consortium.engine != ENGINE:
         who = secrecy_of(consortium.engine).collusion
         collusion = who(consortium.committee, len(consortium.silos))
-    notes = [consortium.note_on_steps(), wrapped(note_on_silos(consortium))]
-    shown = {"path": options.consortium, "collusion": collusion, "asked_of": _asked_of}
+    notes = [consortium.note_on_steps()]
+    notes += [wrapped(note(consortium)) for note in (note_on_submission, note_on_silos)]
+    shown = {"path": options.consortium, "collusion": collusion, "asked_of": _asked_of,
+             "points": _points_of(consortium)}  # fmt: skip
     tell(_text("agreed.txt", consortium, notes=filter(None, notes), **shown))
     return OK
 
@@ -145,6 +148,19 @@ def _asked_of(feature: Feature) -> str:
         points = f" in steps of {feature.resolution}" * bool(feature.resolution)
         asked.append(f"{method} ({', '.join(quantiles)}{points})" if quantiles else method)
     return in_words(asked) if asked else ""
+
+
+def _points_of(consortium: Consortium) -> dict[str, str]:
+    """The points of each feature that is submitted."""
+    words = {}
+    for feature, points in zip(consortium.features, consortium.agreement().points, strict=True):
+        digits = f"of {feature.digits} significant digits" if feature.digits else ""
+        steps = f"in steps of {feature.resolution}" if feature.resolution else ""
+        if len(points):
+            moves = "; a value counts as the next one" * feature.round
+            kinds = " ".join(filter(None, [digits, steps]))
+            words[feature.name] = f"{len(points):,} points {kinds}{moves}"
+    return words
 
 
 class Examined(NamedTuple):

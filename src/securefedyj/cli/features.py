@@ -52,8 +52,9 @@ def run(options: argparse.Namespace) -> None:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for one in features:
-        row = (one.name, f"{one.lower:g}", f"{one.upper:g}", "", _NOTE, one.method, "", "")
-        writer.writerow(row)
+        bounds = f"{one.lower:g}", f"{one.upper:g}"
+        points = one.resolution, one.digits or "", ""
+        writer.writerow((one.name, *bounds, "", _NOTE, one.method, "", *points))
     write_atomically(options.output, text.getvalue().encode())
     tell(f"{options.output}: {len(features)} features, drafted from {drafted.rows:,} rows.")
     for one in features:
@@ -62,6 +63,9 @@ def run(options: argparse.Namespace) -> None:
         line = f"{printable(one.name)}: {one.lower:g} to {one.upper:g} (here {here}{few})"
         tell(wrapped(line, "  "))
         tell(wrapped(f"{one.method}: {one.why}", "    "))
+        if one.points:
+            digits = f", {one.digits} significant digits" * bool(one.digits)
+            tell(f"    resolution {one.resolution}{digits}: {one.points:,} points")
         if one.suspect is not None:
             number = f"{one.suspect:g}"
             line = f"Does {number} mean a missing value? Then repeat this with --missing={number}."
@@ -81,6 +85,8 @@ def run(options: argparse.Namespace) -> None:
         "The methods fit the values here (docs/methods.md); another silo may propose others. Agree "
         "on one for each column, or on several with commas between them. To fill in missing values "
         "with the median of all silos later, add the method quantiles, and 0.5 as its quantiles.",
+        "The resolution is that of the values here. Agree on the one at which all silos record the "
+        "column; with --submitted, each silo then sends one file. A column without one stays live.",
         "Remove columns that are not measurements, such as identifiers, and think twice about "
         "columns with few distinct values. The file contains no values of the "
         "table, but the methods show the shape of their distributions.",

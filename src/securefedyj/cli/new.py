@@ -16,6 +16,7 @@ from securefedyj.network.consortium import ENGINE, Consortium, HubEntry, PartyEn
 from securefedyj.network.consortium.succession import default_committee, successor
 from securefedyj.network.identity import read_certificate
 from securefedyj.network.repeats import note_on_silos
+from securefedyj.network.submission import note_on_submission
 
 AUTO = "auto"
 # With more pairs of a feature and a lambda in one exchange, computing takes longer than a round.
@@ -134,7 +135,8 @@ def run(options: argparse.Namespace) -> None:
                 f"Note: both files have the name {before.name!r}, and a hub serves only one of "
                 "them: give --name, or take the earlier file away from the hub."
             )
-    for note in (*notes, _note_on_committee(consortium), note_on_silos(consortium)):
+    notes += [note(consortium) for note in (note_on_submission, _note_on_committee, note_on_silos)]
+    for note in notes:
         if note:
             tell(wrapped(note))
 

@@ -29,7 +29,7 @@ from securefedyj.network.consortium import Consortium
 from securefedyj.network.keys import PrivateKeys, prefixed, sign, signed_by
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Integers
-from securefedyj.printable import printable, shown
+from securefedyj.printable import in_words, printable, shown
 from securefedyj.protocol import submissions
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.strict import Malformed, Record, convert, hexadecimal, parse
@@ -269,6 +269,25 @@ def part_sizes(agreement: Agreement) -> list[int]:
     points = points_in(agreement)
     sizes = [size_of(i, points) for i in _MEMBERS]
     return [_SEALED + sizes[i] + sizes[(i + 1) % 3] for i in _MEMBERS]
+
+
+def note_on_submission(consortium: Consortium) -> str:
+    """Who sends what in a submitted run; empty for a live one."""
+    agreement = consortium.agreement()
+    if not agreement.submitted:
+        return ""
+    kilobytes = sum(part_sizes(agreement), 100 * len(agreement.silos)) / 1e3
+    live = [name for name, given in zip(agreement.features, agreement.given, strict=True)
+            if not given]  # fmt: skip
+    then = (
+        f"All silos also join: {in_words(live, 5)} {'has' if len(live) == 1 else 'have'} no points."
+        if live
+        else "Only the committee connects."
+    )
+    return (
+        f"Submitted: each silo sends one file of about {max(kilobytes, 1):,.0f} kB, with how often "
+        f"each of {points_in(agreement):,} points occurs there. {then}"
+    )
 
 
 def most_bytes(agreement: Agreement) -> int:

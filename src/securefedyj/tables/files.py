@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil, floor, inf, log10
 from pathlib import Path
@@ -21,6 +22,7 @@ from pyarrow import parquet
 from securefedyj.errors import InputError
 from securefedyj.files import replacing
 from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.grid import MOST_DIGITS, points_of
 from securefedyj.numerics.passes import Source
 from securefedyj.numerics.tally import Tally
 from securefedyj.tables.arrow import ParquetTable
@@ -52,6 +54,7 @@ _SYMMETRIC, _FAR, _POWERS, _SMALL = 0.15, 3, 3, 0.1
 # Numbers that often mean a missing value; positive ones, if they are so many times most values.
 _SUSPECTS = {sign * (10.0**k - 1) for k in range(2, 8) for sign in (-1, 1)}
 _SUSPECT_FROM = 5
+_FEWEST_DIGITS = 3  # significant ones; other silos may have values with more than are here
 
 
 @dataclass(frozen=True)
@@ -261,6 +264,10 @@ class Drafted(NamedTuple):
     here: Summary
     method: str
     why: str
+    resolution: str
+    digits: int
+    points: int
+    """How many points a submission would count; 0 if the values have too many decimals."""
     suspect: float | None = None
     """A number here that often means a missing value."""
 
@@ -305,7 +312,10 @@ def draft(
             method, why = _proposed(here)
             if method == "box-cox":
                 lower = float(f"1e{floor(log10(here.least) - log10(2) + 1e-9)}")
-            features.append(Drafted(name, lower, upper, here, method, why, _suspect(here)))
+                if here.places is not None:
+                    lower = max(lower, 10.0**-here.places)  # the least point above 0
+            points = _proposed_points(lower, upper, here)
+            features.append(Drafted(name, lower, upper, here, method, why, *points, _suspect(here)))
     return Draft(rows, features, left_out, each_once(readable) | bad)
 
 
@@ -333,6 +343,17 @@ def _proposed(here: Summary) -> tuple[str, str]:
     if here.least > 0 and high < _SMALL:
         return "box-cox", "skewed, and positive values far below 1"
     return "yeo-johnson", f"skewed to the {'right' if skewness > 0 else 'left'}"
+
+
+def _proposed_points(lower: float, upper: float, here: Summary) -> tuple[str, int, int]:
+    """Resolution, digits and number of the points that all values here are among."""
+    if here.places is None:
+        return "", 0, 0
+    resolution = f"{10.0**-here.places:.{here.places}f}"
+    for digits in (0, min(max(here.digits, _FEWEST_DIGITS), MOST_DIGITS)):
+        with suppress(InputError):  # too many
+            return resolution, digits, len(points_of(lower, upper, resolution, digits, ""))
+    return "", 0, 0
 
 
 def round_bounds(least: float, greatest: float) -> tuple[float, float]:

@@ -24,6 +24,7 @@ MOST_DISTINCT = 1000
 SPREAD = (0.05, 0.25, 0.75, 0.95)
 _SAMPLE_VALUES, _SAMPLE_ROWS = 1 << 22, 1 << 14
 """The maximum number of values in a sample, or of rows if there are many columns."""
+_MOST_PLACES = 6
 
 
 @dataclass
@@ -46,6 +47,10 @@ class Summary:
     """Whether the median is that of all values, or of a sample."""
     spread: tuple[float, ...] = ()
     """The quantiles `SPREAD`, of the same values as the median."""
+    places: int | None = None
+    """How many decimals some values have at most, up to MOST_DISTINCT; None for many."""
+    digits: int = 0
+    """How many significant digits these have at most, if they have few decimals."""
 
     @classmethod
     def of(cls, column: Array, lower: float, upper: float) -> Summary:
@@ -77,7 +82,8 @@ class Summary:
 
     def to_json(self) -> dict[str, int | float | bool | None]:
         """With None instead of NaN, which JSON does not have."""
-        values = {name: value for name, value in asdict(self).items() if name != "spread"}
+        drafts = ("spread", "places", "digits")
+        values = {name: value for name, value in asdict(self).items() if name not in drafts}
         return {name: None if value != value else value for name, value in values.items()}
 
 
@@ -142,6 +148,7 @@ class Census:
                 median=float(np.median(values[j])) if len(values[j]) else nan,
                 spread=tuple(np.quantile(values[j], SPREAD).tolist()) if len(values[j]) else (),
                 exact=self.stride == 1,
+                **_decimals(np.array(sorted(self.distinct[j]))),
             )
             for j, summary in enumerate(self.columns)
         ]
@@ -154,6 +161,15 @@ def summarize(source: Source, lower: Array, upper: Array) -> tuple[int, list[Sum
     found = over_blocks(source, range(len(bounds)), seen, operator.add, Census.summaries)
     result: tuple[int, list[Summary]] = found or seen(np.empty((0, len(bounds)))).summaries()
     return result
+
+
+def _decimals(values: Array) -> dict[str, int]:
+    """How many decimals and significant digits values have, unless they have many."""
+    for places in range(_MOST_PLACES + 1):
+        if np.array_equal(np.round(values, places), values):
+            texts = (f"{abs(value):.{places}f}".replace(".", "") for value in values.tolist())
+            return {"places": places, "digits": max((len(t.strip("0")) for t in texts), default=0)}
+    return {}
 
 
 def _distinct(column: Array) -> set[float]:
