@@ -30,7 +30,8 @@ def place(tmp_path, monkeypatch) -> Path:
 
 def new(*more: str, file: str = "c.toml", features: str = "features.csv") -> int:
     silos = [part for name in NAMES for part in ("--silo", f"{name}={name}.pem")]
-    return main(["new", file, "--name", "c", *silos, "--features", features, *more])
+    command = ["new", file, "--name", "c", *silos, "--features", features]
+    return main([*command, "--levels-per-exchange", "4", *more])
 
 
 def write(rows: list[list[float]], names: str = "age,crp,platelets,height") -> None:
