@@ -215,7 +215,7 @@ def read_message(content: bytes) -> None:
 def hostile_records() -> st.SearchStrategy[bytes]:
     lines = [json.dumps(to_line(transcript().reveals[1]))]
     all_kinds: list[records.AnyRecord] = [
-        records.Greeting(VERSION, "0" * 64, 1.0),
+        records.Greeting(VERSION, "0" * 64, 1.0, "0.3"),
         records.Ready("0" * 64),
         records.Begin("0" * 32, 3, "0" * 64, False, True, False, 3, "1" * 32),
         records.Handover("0" * 32, 1, lines),

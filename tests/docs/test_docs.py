@@ -14,7 +14,12 @@ from securefedyj.cli.main import parsers
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "securefedyj"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 
 
 def heading(line: str) -> str:

@@ -91,7 +91,9 @@ def test_the_form_on_the_wire_stays(kind, number, body):
 
 
 def test_a_greeting_of_another_version_tells_the_version_whatever_else_it_has():
-    for content in ({"version": 99}, {**GREETING, "version": 99}, {"version": 99, "new": [1]}):
+    contents: list[dict[str, Any]]
+    contents = [{"version": 99}, {**GREETING, "version": 99}, {"version": 99, "new": [1]}]
+    for content in contents:
         record = tls.RawRecord(NUMBERS[Greeting], json.dumps(content).encode())
         assert records.read("bob", record) == OtherVersion(99, content.get("release", ""))
     assert records.read("bob", records.write(OtherVersion(98))) == OtherVersion(98)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -347,8 +346,11 @@ class AgreedFiles:
     def read(self) -> tuple[list[Consortium], list[Trouble]]:
         """Return the consortia to serve now, and the files that cannot be served."""
         if gone := [path for path in self._folders if not path.is_dir()]:
-            lost = OSError(errno.ENOENT, "the folder is gone; the hub still serves its files")
-            return list(self._good.values()), [Trouble(path, lost) for path in gone]
+            lost = [
+                InputError("SFY-HUB-025", f"{path} is gone; the hub still serves its files.")
+                for path in gone
+            ]
+            return list(self._good.values()), list(map(Trouble, gone, lost))
         found: dict[Path, Consortium] = {}
         troubles = []
         for path in self._files():
