@@ -109,7 +109,7 @@ def what_lambda_does() -> str:
 
 
 def skewed(x: float) -> float:
-    """The density of a lognormal column, of which the median is 2."""
+    """The density of a lognormal column whose median is 2."""
     return exp(-(((log(x) - log(2)) / SPREAD) ** 2) / 2) / (x * SPREAD * sqrt(2 * pi)) if x else 0.0
 
 

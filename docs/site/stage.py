@@ -27,7 +27,7 @@ _CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", flags=re.M | re.S)
 
 
 def stage(folder: Path) -> None:
-    """Write the pages of the site into the folder, which is made anew."""
+    """Write the pages of the site into the folder, which is made again."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(DOCS / "images", folder / "images")
     notebooks = shutil.ignore_patterns("*.py", "*.rst", "__pycache__", ".*")

@@ -330,25 +330,26 @@ def labelled(label: int, payload: bytes) -> bytes:
 
 
 def test_a_line_takes_messages_in_any_order_and_in_any_pieces():
-    line = child._Line(most_waiting=1000)
+    line = child._PeerStream(most_waiting=1000)
     for byte in labelled(-7, b"seven") + labelled(9, b""):
         line.data_received(bytes([byte]))
     assert (line.receive(9), line.receive(-7), line.lacks) == (b"", b"seven", False)
 
 
 def test_a_line_keeps_no_more_than_may_wait():
-    line = child._Line(most_waiting=pipe.HELD + 100)
+    line = child._PeerStream(most_waiting=pipe.HELD + 100)
     line.data_received(labelled(1, bytes(100)))
     line.receive(1)
     line.data_received(labelled(2, bytes(80)))
     with pytest.raises(ProtocolError, match="more than 356 bytes"):
         line.data_received(labelled(3, b""))
+    line = child._PeerStream(most_waiting=100)
     with pytest.raises(ProtocolError, match="more than 100 bytes"):
-        child._Line(most_waiting=100).data_received(child._LABEL.pack(1, 2**32 - 1) + bytes(90))
+        line.data_received(child._LABEL.pack(1, 2**32 - 1) + bytes(90))
 
 
 def test_two_messages_with_one_label_are_refused():
-    line = child._Line(most_waiting=1000)
+    line = child._PeerStream(most_waiting=1000)
     with pytest.raises(ProtocolError, match="two messages with one label"):
         line.data_received(labelled(1, b"a") + labelled(1, b"b"))
 

@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from securefedyj.integrations.job import LOG, Notes, public_reason
+from securefedyj.integrations.job import LOG, notes, public_reason
 from securefedyj.network.errors import JoinError
 from securefedyj.network.session.journal import open_journal
 from securefedyj.network.session.run import check_end
@@ -60,9 +60,9 @@ def test_reasons_at_others_are_told():
 
 
 def test_notes_are_for_their_owner_alone(tmp_path):
-    notes = Notes(tmp_path / "result")
-    notes.say("patients.csv, line 5: 'secret 4711' is not a number")
-    notes.say("One line.\nAnother.")
+    say = notes(tmp_path / "result")
+    say("patients.csv, line 5: 'secret 4711' is not a number")
+    say("One line.\nAnother.")
     path = tmp_path / "result" / LOG
     assert "secret 4711" in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

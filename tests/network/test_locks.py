@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from securefedyj import join
-from securefedyj.integrations.job import LOG, Notes, answer, named, take_part
+from securefedyj.integrations.job import LOG, answer, named, notes, take_part
 from securefedyj.joining.site import read_site
 from securefedyj.network import lines
 from securefedyj.network.errors import OwnTrouble
@@ -96,9 +96,9 @@ def test_sites_of_flower_and_flare_refuse_too(tmp_path):
     back = answer({"digest": digest}, file)
     assert "south cannot take part" in str(back["reason"])
     assert SENTENCE in (tmp_path / "south" / LOG).read_text()
-    notes, bus = Notes(tmp_path), Bus().end_of("south")
+    say, bus = notes(tmp_path), Bus().end_of("south")
     with pytest.raises(OwnTrouble, match=SENTENCE):
-        asyncio.run(take_part(read_site(file), "south", digest, bus, notes, lambda: False))
+        asyncio.run(take_part(read_site(file), "south", digest, bus, say, lambda: False))
     assert not (tmp_path / "south" / FILE).exists()
 
 

@@ -38,15 +38,10 @@ class JobRefused(InputError):
     """A site does not do what a job asks for; the message is public."""
 
 
-class Notes:
-    """Messages for the site alone, in its own file: others may read a framework's logs."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._path = folder / LOG
-
-    def say(self, sentence: str) -> None:
-        JoinLog(self._path).note(sentence)
+def notes(folder: Path) -> Callable[[str], object]:
+    """Takes messages for the site alone, into its own file: others may read a framework's logs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return lambda sentence: JoinLog(folder / LOG).note(sentence)
 
 
 def named(consortium: Consortium) -> str:
@@ -169,13 +164,13 @@ async def take_part(
     client: str,
     digest: object,
     bus: Bus,
-    notes: Notes,
+    say: Callable[[str], object],
     cancelled: Callable[[], bool],
 ) -> bytes:
     """Take part until the result is there and written; return the bytes of parameters.json."""
     consortium = check_job(site, client, digest)
     dialer = PacketDialer(bus, set(consortium.party_names) - {client})
-    return await take_part_in(consortium, site, say=notes.say, cancelled=cancelled, dialer=dialer)
+    return await take_part_in(consortium, site, say=say, cancelled=cancelled, dialer=dialer)
 
 
 # Flower.
@@ -198,11 +193,11 @@ def answer(asked: Mapping[str, object], file: Path) -> dict[str, str | bytes]:
                 f"{name} refuses this run: the server takes this site for {shown(asked[PARTY])}. "
                 "A site is who its own certificate says; nothing was computed.",
             )
-        options: dict[str, Any] = {"say": Notes(folder).say}
+        options: dict[str, Any] = {"say": notes(folder)}
         if (folder / RESULT).exists():  # others may have it, too, and not connect again
             options["wait"] = min(site.wait, site.timeout)
         return {PARTY: name, PARAMETERS: asyncio.run(take_part_in(consortium, site, **options))}
     except Exception as error:
         with contextlib.suppress(OSError):  # nowhere to write it to
-            Notes(folder).say(str(error))
+            notes(folder)(str(error))
         return {PARTY: name, REASON: public_reason(error, name)}

@@ -121,7 +121,7 @@ def _with_digits(lower: float, upper: float, resolution: str, digits: int, name:
             f"the points of feature {name!r} have too many digits: agree on a coarser resolution, "
             "or on other bounds.",
         )
-    # Decade by decade: all numbers of so many digits, and the same with a minus sign.
+    # Decade by decade: all numbers with that many digits, and the same with a minus sign.
     decades = [np.arange(10**digits)]
     while (last_step := int(decades[-1][-1])) < largest:
         step = 10 ** (len(str(last_step)) - digits + 1)

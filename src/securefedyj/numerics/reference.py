@@ -107,7 +107,7 @@ def _columns(S: Array, pairs: Any, n: int) -> Integers:
 
 
 def _cut(v: Array, digits: Array) -> None:
-    """Write the digits of v, the highest of which has the unit 1; they lie along axis 1."""
+    """Write the digits of v along axis 1; the highest has the unit 1."""
     for a in range(digits.shape[1] - 1, -1, -1):
         np.rint(v, out=digits[:, a])
         v = (v - digits[:, a]) * 2.0**DIGIT

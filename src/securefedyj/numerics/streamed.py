@@ -51,16 +51,12 @@ class StreamedSilo:
     ----------
     source : Source
         The rows of the silo, its features in the order of the domain.
-    domain : Domain
-        The agreed bounds. A value outside raises `OutOfBounds`.
-    names : list of str
-        Names of the features, for that error.
+    domain, names, columns
+        As of `ArraySilo`.
     cache_bytes : int
         Prepared blocks are kept up to this size; the others are made again in each pass.
     on_rows : callable, optional
         Called with the number of rows of a pass that were read.
-    columns : array of int, optional
-        The column of each feature, where several share one.
     """
 
     def __init__(

@@ -287,12 +287,12 @@ def bounds_of(bounds: Any, features: tuple[str, ...], methods: tuple[Methods, ..
     return Domain.from_bounds(bounds, len(features), [RATIO if a else LOGARITHM for a in alone])
 
 
-def check_values(record: Any, kind: type, where: str = "") -> None:
+def check_values(record: Any, kind: type) -> None:
     """Refuse values that the own annotations of a dataclass do not admit."""
     hints = get_type_hints(kind, include_extras=True)
     for name in kind.__annotations__:
         try:
-            convert(getattr(record, name), hints[name], f"{where}{name}")
+            convert(getattr(record, name), hints[name], name)
         except Malformed as error:
             raise InputError("SFY-CON-001", f"{error}.") from None
 

@@ -67,7 +67,7 @@ def as_quantile(value: str | int | Decimal | Fraction) -> str:
 
 @lru_cache
 def _exact(quantile: str) -> Fraction:
-    """A quantile, of which most features have the same."""
+    """A quantile as a number; most features have the same ones."""
     return Fraction(as_quantile(quantile))
 
 

@@ -68,7 +68,7 @@ class Result(NamedTuple):
 
 
 class Points(NamedTuple):
-    """The quantiles: for each that was not refused, the smallest point with so many values."""
+    """The quantiles that were not refused: the smallest points that are not below `rank` values."""
 
     features: Index
     """The numbers of the questions."""
@@ -98,7 +98,7 @@ def compute_points(transcript: Revealed) -> Points:
 
 def compute_result(transcript: Revealed) -> Result:
     """The fit, from what was revealed in a whole run."""
-    # With an entry for each question, of which those for quantiles mean nothing.
+    # With an entry for each question; those for quantiles mean nothing.
     p, domain = transcript.n_features, transcript.agreement.asked.domain
     constant, lmbda = transcript.constant(), transcript.optimum()
     linear = domain.scale == LINEAR

@@ -72,7 +72,7 @@ class Quantile(NamedTuple):
     """Why; empty if it was not."""
 
 
-class Header(Record, frozen=True, kw_only=True):
+class TranscriptHeader(Record, frozen=True, kw_only=True):
     """The first line; `Agreement` and `Origin` declare what is in it."""
 
     transcript: Literal[2]
@@ -204,7 +204,7 @@ class Transcript(Revealed):
             if isinstance(thing, Agreement):
                 line = json.dumps(self._header()).encode()
             else:
-                line = _encoded(_Line(thing))
+                line = _encoded(_Encodable(thing))
             chain.append((thing, hashlib.sha256(before + line).digest()))
         return chain[length][1]
 
@@ -219,7 +219,7 @@ class Transcript(Revealed):
         if not isinstance(first, dict) or first.get("transcript") != FORMAT:
             raise TranscriptError("SFY-RUN-008", f"this is not a transcript of format {FORMAT}")
         try:
-            header = convert(first, Header, "it")
+            header = convert(first, TranscriptHeader, "it")
             origin = Origin.from_json(header.consortium)
             transcript = cls(Agreement.from_json(header.agreement), origin=origin)
         except ValueError as error:
@@ -254,7 +254,7 @@ class Transcript(Revealed):
             self.reveals.append(read_reveal(line, self.n_features))
 
 
-class _Line:
+class _Encodable:
     """A reveal as a line of the file, equal to any other of the same content."""
 
     def __init__(self, reveal: Reveal) -> None:
@@ -273,14 +273,14 @@ class _Line:
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Line) and self._content == other._content
+        return isinstance(other, _Encodable) and self._content == other._content
 
     def __hash__(self) -> int:
         return hash(self._content)
 
 
 @lru_cache(maxsize=4)
-def _encoded(line: _Line) -> bytes:
+def _encoded(line: _Encodable) -> bytes:
     """A line in the file. Parties in one process ask for the same one after the other."""
     return json.dumps(to_line(line.reveal)).encode()
 

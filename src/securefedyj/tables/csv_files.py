@@ -192,7 +192,6 @@ class CsvFile:
     def rewrite(
         self, target: Path, columns: Sequence[int], change: Change
     ) -> Generator[Changed, None, None]:
-        """Write a copy with changed columns; yield each part once it is written."""
         encoding = self.layout.encoding
         with packing(target) as new:
             out = new if encoding == "utf-8" else codecs.EncodedFile(new, "utf-8", encoding)

@@ -75,7 +75,6 @@ class StatisticsTable(PandasTable):
     def rewrite(
         self, target: Path, columns: Sequence[int], change: Change
     ) -> Generator[Changed, None, None]:
-        """Write a copy with changed columns; yield each part once it is written."""
         whole = pa.Table.from_pandas(self._read()[0], preserve_index=False)
         self.schema = whole.schema
         yield from rewritten(self, iter([whole]), target, columns, change)

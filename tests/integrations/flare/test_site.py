@@ -9,10 +9,10 @@ import pytest
 from securefedyj.integrations.job import (
     LOG,
     JobRefused,
-    Notes,
     check_job,
     difference,
     named,
+    notes,
     site_in,
 )
 from securefedyj.joining.site import SiteError
@@ -94,7 +94,7 @@ def test_site_must_have_the_name_of_its_party(folder, consortium):
 
 
 def test_notes_are_lines_that_control_nothing(tmp_path):
-    Notes(tmp_path).say("one\x1b[2J")
+    notes(tmp_path)("one\x1b[2J")
     (line,) = (tmp_path / LOG).read_text().splitlines()
     assert line.endswith(r"one\x1b[2J")
 

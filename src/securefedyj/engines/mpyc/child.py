@@ -82,7 +82,7 @@ class _Server:
     ) -> None:
         self._library, self._loop = Library(mpc), loop
         self._questions, self._turns = questions, turns
-        self._lines = [_Line(most_waiting) for _ in mpc.parties]
+        self._lines = [_PeerStream(most_waiting) for _ in mpc.parties]
         for party, line in zip(mpc.parties, self._lines, strict=True):
             party.protocol = line
         self._answers: list[bytes] | None = None
@@ -125,7 +125,7 @@ class _Server:
         self._failure = self._failure or reason
 
 
-class _Line:
+class _PeerStream:
     """MPyC's connection to a peer: messages, each with a label."""
 
     def __init__(self, most_waiting: int) -> None:

@@ -120,17 +120,17 @@ class SecureFedYJExecutor(Executor):
         """Take part until there is a result, or FLARE stops the job."""
         local = Path(context.get_prop(FLContextKey.WORKSPACE_OBJECT).get_site_config_dir())
         client, digest = context.get_identity_name(), shareable.get(job.DIGEST)
-        notes = job.Notes(local)
+        say = job.notes(local)
         self._bus = bus = AuxBus(context.get_engine())
         try:
             site = job.site_in(local, client)
-            notes = job.Notes(site.output)
-            return await job.take_part(site, client, digest, bus, notes, lambda: abort.triggered)
+            say = job.notes(site.output)
+            return await job.take_part(site, client, digest, bus, say, lambda: abort.triggered)
         except Cancelled as stopped:
-            notes.say(f"FLARE has ended the job. {stopped}")
+            say(f"FLARE has ended the job. {stopped}")
             raise
         except Exception as error:
-            notes.say(str(error))
+            say(str(error))
             raise
         finally:
             bus.close()
