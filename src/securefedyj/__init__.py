@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from securefedyj.estimators import SecureStandardScaler as SecureStandardScaler
     from securefedyj.joining.call import join as join
     from securefedyj.joining.call import join_async as join_async
+    from securefedyj.joining.call import result as result
+    from securefedyj.joining.call import result_async as result_async
     from securefedyj.joining.call import submit as submit
     from securefedyj.joining.call import submit_async as submit_async
     from securefedyj.joining.run import Cancelled as Cancelled
@@ -35,6 +37,8 @@ _HOMES = {
     "join": "joining.call",
     "join_async": "joining.call",
     "load": "parameters",
+    "result": "joining.call",
+    "result_async": "joining.call",
     "save": "parameters",
     "submit": "joining.call",
     "submit_async": "joining.call",

@@ -57,7 +57,7 @@ def test_keys_are_the_options_of_the_command(capsys):
     with pytest.raises(SystemExit):
         main(["join", "--help"])
     shown = capsys.readouterr().out
-    assert len(DECLARED) == 20
+    assert len(DECLARED) == 21
     for one in DECLARED.values():
         assert one.name == "consortium" or f"  {one.flag} " in shown, one.name
 

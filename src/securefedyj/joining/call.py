@@ -1,4 +1,4 @@
-"""`securefedyj.join`: what the command does, for a script or a notebook."""
+"""`securefedyj.join` and `securefedyj.result`: the commands, for a script or a notebook."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from securefedyj.joining.fetching import ResultRun
 from securefedyj.joining.options import JoinOptions
-from securefedyj.joining.own import RowsProgress, Say
+from securefedyj.joining.own import OwnPart, RowsProgress, Say
 from securefedyj.joining.run import Cancelled, JoinRun
 from securefedyj.joining.submit import SubmitRun
 from securefedyj.network.carrier import Dialer
@@ -43,6 +44,7 @@ async def join_async(
     cache_mb: int | None = None,
     own_minimum: int = JoinOptions.own_minimum,
     ledger: Path | str | None = None,
+    submissions: Path | str | None = None,
     timeout: float = JoinOptions.timeout,
     wait: float = JoinOptions.wait,
     report: bool = True,
@@ -83,6 +85,8 @@ async def join_async(
         Ignore features with fewer local values.
     ledger : path-like, optional
         The silo's own list of runs; ~/.securefedyj/ledger.jsonl by default.
+    submissions : path-like, optional
+        A folder with submissions that a member did not receive through the hub's mailbox.
     timeout, wait : float
         Seconds of silence after which a party counts as lost, and maximum seconds to wait for
         parties to connect, reconnect or compute.
@@ -126,6 +130,60 @@ async def join_async(
         progress=progress or _ignore,
         rows=rows or _ignore,
     )
+    return await _fitted(run, cancelled)
+
+
+async def result_async(
+    consortium: Consortium | Path | str,
+    *,
+    key: Path | str,
+    certificate: Path | str,
+    output: Path | str,
+    files: Collection[Path | str] = (),
+    data: Any = None,
+    without: Collection[str] = (),
+    missing: Collection[str] = (),
+    dialect: Dialect | None = None,
+    cache_mb: int | None = None,
+    ledger: Path | str | None = None,
+    timeout: float = JoinOptions.timeout,
+    wait: float = JoinOptions.wait,
+    report: bool = True,
+    proxy: str | None = None,
+    say: Say | None = None,
+    rows: RowsProgress | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> FrozenYJ:
+    """Fetch the result of a submitted run, as the command `securefedyj result` does.
+
+    `result` returns when the result is there; `result_async` is the same as a coroutine. At least
+    two members must have signed it, and it must pass the audit.
+
+    Parameters
+    ----------
+    files : collection of path-like, optional
+        The members' files MEMBER.result, if they came by another way than the hub's mailbox.
+    data : array-like, frame, table or path, optional
+        The rows of a silo, for its report; nothing is sent.
+    wait : float
+        Seconds to wait for the members.
+
+    The other parameters, the value and the errors are those of `join`.
+    """
+    arguments = locals()
+    run = ResultRun(
+        JoinOptions.of(
+            {name: arguments.get(name) for name in JoinOptions.__annotations__}, dialect
+        ),
+        files=[Path(file) for file in files],
+        say=say or _ignore,
+        warn=say or warnings.warn,
+        rows=rows or _ignore,
+    )
+    return await _fitted(run, cancelled)
+
+
+async def _fitted(run: JoinRun | ResultRun, cancelled: Callable[[], bool] | None) -> FrozenYJ:
     transcript = await _finished(run, run.take_part(), cancelled)
     if run.no_report:
         run.warn(run.no_report)
@@ -188,7 +246,7 @@ async def submit_async(
 
 
 async def _finished(
-    run: JoinRun | SubmitRun, work: Coroutine[Any, Any, T], cancelled: Callable[[], bool] | None
+    run: OwnPart, work: Coroutine[Any, Any, T], cancelled: Callable[[], bool] | None
 ) -> T:
     """The result of the work, unless the run is left early."""
     try:
@@ -261,4 +319,5 @@ def _in_thread(work: Coroutine[Any, Any, T]) -> T:
 
 
 join = _blocking(join_async)
+result = _blocking(result_async)
 submit = _blocking(submit_async)

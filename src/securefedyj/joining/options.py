@@ -103,6 +103,10 @@ class JoinOptions:
             "never sent (default: ~/.securefedyj/ledger.jsonl)",
         ),
     ] = None
+    submissions: Annotated[
+        Path | None,
+        Option("FOLDER", "folder with submissions that came by another way than the hub's mailbox"),
+    ] = None
     timeout: Annotated[
         Seconds, Option("SECONDS", "silence after which a party counts as lost", _SECONDS)
     ] = TIMEOUT

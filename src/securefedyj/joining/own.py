@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +39,7 @@ class _Abandoned(Exception):
 
 
 @dataclass(repr=False)
-class OwnPart:
+class OwnPart(ABC):
     """A party with its options, and the callbacks that `join` describes.
 
     `warn` receives the messages that nobody should miss, `say` all others.
@@ -66,6 +68,14 @@ class OwnPart:
         self._cache_bytes = default_cache_bytes() if most is None else most * 10**6
         self._own: SiloTable | None = None
         self._reported = self._left = False
+
+    @abstractmethod
+    async def take_part(self) -> Any:
+        """Do this party's part; return what it leads to."""
+
+    @abstractmethod
+    def on_leaving(self, again: str) -> str:
+        """What to tell a user who has stopped us; `again` is what tries again."""
 
     def own_table(self) -> SiloTable | None:
         """The rows of a silo, without the features that it ignores; None without data."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from securefedyj.errors import InputError
+from securefedyj.files import write_atomically
+from securefedyj.joining.member import Member
 from securefedyj.joining.own import OwnPart
 from securefedyj.network.carrier import Dialer
 from securefedyj.network.ledger import LedgerError
@@ -15,9 +17,11 @@ from securefedyj.network.repeats import LedgerRun, note_on_missing, note_on_silo
 from securefedyj.network.session import participant
 from securefedyj.network.session.events import Progress
 from securefedyj.network.session.journal import FILE as STATE
+from securefedyj.network.settling import Copy, TwoSubmissions
 from securefedyj.network.transport.proxy import proxy_to
 from securefedyj.numerics.sums import OutOfBounds
 from securefedyj.protocol.cost import Cost
+from securefedyj.protocol.schedule import TooFewValues
 from securefedyj.protocol.silos import TimedSilo, timed_silo
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.results import PARAMETERS
@@ -44,9 +48,17 @@ class JoinRun(OwnPart):
         options = self.options
         if self.dialer is None:
             proxy_to(self.consortium.agreed_hub(), options.proxy)  # before the table is read
-        role, name = self.party.role, self.party.name
-        if (role == "silo") != (options.data is not None):
-            needed = "with --data." if role == "silo" else "without --data."
+        role, name, agreement = self.party.role, self.party.name, self.consortium.agreement()
+        if name not in agreement.online:
+            raise InputError(
+                "SFY-JOIN-057",
+                f"{name!r} does not connect in this run: `securefedyj submit` sends its part, and "
+                "`securefedyj result` fetches the result.",
+            )
+        self._live = role == "silo" and not agreement.given.all()
+        # A silo that has submitted all its rows may give them for its report.
+        if (options.data is None) == self._live and (self._live or role != "silo"):
+            needed = "with --data." if self._live else "without --data."
             raise InputError("SFY-JOIN-004", f"{name!r} is a {role}: it must join {needed}")
         if (self._output / PARAMETERS).exists() and not (self._output / STATE).exists():
             raise InputError(
@@ -56,6 +68,11 @@ class JoinRun(OwnPart):
             )
         self._record: LedgerRun | None = None
         self._begun = False
+        self._member: Member | None = None
+        if self.consortium.submitted and name in self.consortium.committee:
+            self._member = Member(
+                self.consortium, name, self._identity, options, self.say, self.warn
+            )
 
     async def take_part(self) -> Transcript:
         """Take part until the result and its report are written.
@@ -66,11 +83,19 @@ class JoinRun(OwnPart):
         worker = participant.Worker()
         try:
             silo = await worker.run(self._prepare)
+            settings = self._settings({} if self._member is None else await self._member.copies())
             self._begun = True
-            transcript = await participant.participate(self._settings(), silo)
+            try:
+                transcript = await participant.participate(settings, silo)
+            except TooFewValues:
+                await self._deliver()
+                raise
+            await self._deliver()
             if not self._reported:
                 await worker.run(self._report, transcript)
-        except Exception:
+        except Exception as error:
+            if isinstance(error, TwoSubmissions):
+                write_atomically(self._output / f"{error.silo}.evidence", error.evidence)
             if self._record is not None and not self.written:
                 self._record.failed(self.say)
             raise
@@ -78,6 +103,10 @@ class JoinRun(OwnPart):
             self._left = True
             worker.end()
         return transcript
+
+    async def _deliver(self) -> None:
+        if self._member is not None:
+            self.written |= await self._member.deliver()
 
     def on_leaving(self, again: str) -> str:
         """What to tell a user who has stopped us; `again` is what resumes the run."""
@@ -91,7 +120,7 @@ class JoinRun(OwnPart):
 
     def _prepare(self) -> TimedSilo | None:
         self._own = self.own_table()
-        silo = None if self._own is None else self._arranged(self._own)
+        silo = self._arranged(self._own) if self._live and self._own is not None else None
         self._warn_before()
         self._output.mkdir(parents=True, exist_ok=True)
         return silo
@@ -109,7 +138,7 @@ class JoinRun(OwnPart):
     def _warn_before(self) -> None:
         """Open a silo's ledger, and warn the silo of what results could reveal."""
         own, notes = self._own, [note_on_silos(self.consortium)]
-        if own is not None:
+        if own is not None and self._live:
             empty = [self._features[j] for j in silo_table.missing_everywhere(own.census)]
             notes.append(note_on_missing(self.consortium, empty))
             self._record = LedgerRun(
@@ -123,7 +152,7 @@ class JoinRun(OwnPart):
             for sentence in filter(None, notes):
                 self.warn(sentence)
 
-    def _settings(self) -> participant.Settings:
+    def _settings(self, copies: dict[str, Copy]) -> participant.Settings:
         own, record = self._own, self._record
         return participant.Settings(
             self.consortium,
@@ -132,7 +161,9 @@ class JoinRun(OwnPart):
             self._output,
             timeout=self.options.timeout,
             wait=self.options.wait,
-            rows=None if own is None else partial(rows_digest, own.source, self._features),
+            rows=None
+            if own is None or not self._live
+            else partial(rows_digest, own.source, self._features),
             earlier=0 if record is None else record.unfinished,
             started=(lambda: None) if record is None else record.began,
             say=self.say,
@@ -140,10 +171,16 @@ class JoinRun(OwnPart):
             done=self._done,
             dialer=self.dialer,
             proxy=self.options.proxy,
+            copies=copies,
         )
 
     def _done(self, transcript: Transcript, cost: Cost | None) -> None:
-        self._write(transcript, cost)
+        if transcript.result is not None:
+            self._write(transcript, cost)
+        if self._member is not None:
+            self._member.confirm(transcript)
+        if transcript.result is None:
+            return
         if self._record is not None:
             contradiction = self._record.finished(transcript, self.say)
             if contradiction:

@@ -12,6 +12,7 @@ from securefedyj.engines import Engine
 from securefedyj.engines.registry import facts_of
 from securefedyj.engines.replicated.counting import RoundCost
 from securefedyj.errors import ProtocolError
+from securefedyj.network.settling import largest_settling
 from securefedyj.numerics.encoding import choose_encoding
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.program import secure_fed_yj
@@ -30,7 +31,8 @@ runs together."""
 def largest_message(agreement: Agreement) -> int:
     """Bytes of a message that no honest party exceeds, whatever the data."""
     piece = facts_of(agreement.engine).largest_piece
-    return _HEADERS + (_largest_payload(agreement.to_bytes()) if piece is None else piece)
+    payload = _largest_payload(agreement.to_bytes()) if piece is None else piece
+    return _HEADERS + max(payload, largest_settling(agreement) if agreement.submitted else 0)
 
 
 def most_waiting(agreement: Agreement) -> int:

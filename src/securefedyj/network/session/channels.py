@@ -23,7 +23,8 @@ class Channels:
     """
 
     def __init__(self, consortium: Consortium, name: str, identity: Identity) -> None:
-        self._peers = {party.name: party for party in consortium.parties if party.name != name}
+        online = consortium.agreement().online
+        self._peers = {peer: consortium.party(peer) for peer in online if peer != name}
         self._server_side = {peer: name < peer for peer in self._peers}
         self._settings = {
             peer: tls.context(identity, [known.certificate], server_side=self._server_side[peer])

@@ -194,7 +194,7 @@ class Compute(Output, frozen=True):
 
 
 class Keep(Output, frozen=True):
-    """All parties have the same result: write it."""
+    """All parties have the same result, or know that there are too few values: write it."""
 
     transcript: Transcript
     costs: SessionCosts

@@ -262,6 +262,10 @@ class Memory(OpeningLog):
         due = Schedule.of(self.known(reveals)).due
         return due is not None and due.kind is Final
 
+    def whole(self) -> Transcript:
+        """All that was opened, and in which run; without a result."""
+        return Transcript(self.agreement, list(self.transcript.reveals), origin=self._origin)
+
     def outcome(self) -> Outcome:
         """The result that follows from all that was opened, if it passes the audit."""
         try:
@@ -270,8 +274,7 @@ class Memory(OpeningLog):
             return few
         except Unverified:
             raise NotVerified from None
-        known = list(self.transcript.reveals)
-        concluded = Transcript(self.agreement, known, origin=self._origin).with_result()
+        concluded = self.whole().with_result()
         checked = concluded.audit()
         if not checked.passed:
             raise EndOfRun(

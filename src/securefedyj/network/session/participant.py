@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,7 @@ from securefedyj.network.session.memory import Outcome, count_interruptions
 from securefedyj.network.session.peers import TIMEOUT, WAIT
 from securefedyj.network.session.sessions import Sessions
 from securefedyj.network.session.states import State
+from securefedyj.network.settling import Copy, settle
 from securefedyj.network.transport.link import HubDialer
 from securefedyj.party.machine import Party
 from securefedyj.protocol.cost import Cost
@@ -58,7 +59,8 @@ class Settings:
 
     `say` gets one sentence for the user at a time, and `progress` the state after each opening.
     `started` is called once, when the first session begins, and `done` as soon as all parties have
-    confirmed the result; the cost is None if the result was there from the start. `rows` gives the
+    confirmed the result, or without one that there are too few values; the cost is None if that was
+    there from the start. `rows` gives the
     digest of the silo's rows under a key: after a restart they must be the same.
     """
 
@@ -79,6 +81,8 @@ class Settings:
     dialer: carrier.Dialer | None = None  # what connects us to the others in place of the hub
     proxy: str | None = field(default=None, repr=False)
     """The URL of an HTTP proxy on the way to the hub; if None, as the environment says."""
+    copies: Mapping[str, Copy] = field(default_factory=dict, repr=False)
+    """What a member has of the silos' submissions."""
 
 
 async def participate(settings: Settings, silo: TimedSilo | None) -> Transcript:
@@ -166,7 +170,7 @@ class _Participant:
         self._dialer = settings.dialer or _to_hub(settings)
         self._terms = SessionTerms(
             name,
-            tuple(party.name for party in consortium.parties if party.name != name),
+            tuple(peer for peer in self._agreement.online if peer != name),
             "" if consortium.hub is None else consortium.hub.address,
             digest,
             settings.timeout,
@@ -193,6 +197,7 @@ class _Participant:
         if self._memory.confirmed:
             outcome = self._memory.outcome()
             if isinstance(outcome, TooFewValues):
+                self._settings.done(self._memory.whole(), None)
                 return outcome
             self._settings.say(
                 f"This run is finished: its result is in {self._settings.output} and stays as it "
@@ -327,8 +332,8 @@ class _Participant:
         accepted = (reveals, own) if reopening else None
         party = self._party = self._facts.party(
             name,
-            agreement.parties,
-            run_party(name, agreement, self._silo, transcript, memory, accepted),
+            agreement.online,
+            self._program(transcript, accepted),
             session=session,
             parameters=self._settings.consortium.canonical(),
             most_waiting=self._terms.most_waiting,
@@ -342,6 +347,14 @@ class _Participant:
 
         memory.opened = opened
         return party
+
+    async def _program(
+        self, transcript: Transcript, accepted: tuple[int, bytes] | None
+    ) -> Transcript:
+        settings, name, agreement = self._settings, self._settings.name, self._agreement
+        if agreement.submitted:
+            await settle(settings.consortium, name, settings.copies, settings.say)
+        return await run_party(name, agreement, self._silo, transcript, self._memory, accepted)
 
     def _revealed(self) -> None:
         self._dialer.progress()

@@ -359,8 +359,9 @@ class PartyRun:
         for peer in self._peers.values():
             peer.start()
         self._memory.confirm(digest)
-        if isinstance(self._conclusion.outcome, Transcript):
-            self._output.append(events.Keep(self._conclusion.outcome, self._costs))
+        outcome = self._conclusion.outcome
+        found = outcome if isinstance(outcome, Transcript) else self._memory.whole()
+        self._output.append(events.Keep(found, self._costs))
         self._patience.kept_at = self._now.steady
         self._tell_all(Kept())
 

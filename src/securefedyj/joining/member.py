@@ -1,0 +1,82 @@
+"""What a member of the committee does in a submitted run, besides computing."""
+
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+
+from securefedyj.files import write_atomically
+from securefedyj.joining.options import JoinOptions
+from securefedyj.joining.own import Say
+from securefedyj.network.consortium import Consortium
+from securefedyj.network.errors import JoinError
+from securefedyj.network.gathering import Gathering
+from securefedyj.network.identity import Identity
+from securefedyj.network.mailbox import Courier
+from securefedyj.network.settling import Copy
+from securefedyj.network.signed import sign_result
+from securefedyj.network.transport.framing import RESULT
+from securefedyj.printable import printable
+from securefedyj.protocol.transcript import Transcript
+
+
+class Member:
+    """Gathers submissions, and signs the result for the silos that are not connected."""
+
+    def __init__(
+        self,
+        consortium: Consortium,
+        name: str,
+        identity: Identity,
+        options: JoinOptions,
+        say: Say,
+        warn: Say,
+    ) -> None:
+        self._consortium, self._name, self._identity = consortium, name, identity
+        self._options, self._say, self._warn = options, say, warn
+        self._signed = options.output / f"{name}.{RESULT}"
+        courier = self._courier(inf)
+        self._gathering = Gathering(consortium, options.output, options.submissions, courier, say)
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether all members have the result, and ours is signed."""
+        return self._signed.exists()
+
+    async def copies(self) -> dict[str, Copy]:
+        """What we have of all submissions, once they are there; nothing if the run is finished."""
+        if self.confirmed:
+            await self.deliver()
+            return {}
+        return await self._gathering.copies(self._name, self._identity.key)
+
+    def confirm(self, transcript: Transcript) -> None:
+        """All have the result: sign it, and delete the submissions."""
+        if not self.confirmed:  # a second signature would be another file
+            signed = sign_result(transcript, self._consortium, self._name, self._identity.key)
+            write_atomically(self._signed, signed)
+        self._gathering.delete()
+
+    async def deliver(self) -> dict[str, Path]:
+        """Leave the signed result in the mailbox; return where it is."""
+        courier = self._courier(self._options.wait)
+        try:
+            if courier is not None:
+                await courier.put(RESULT, self._signed.read_bytes())
+                return {RESULT: self._signed}
+        except JoinError as error:
+            self._warn(str(error))
+        self._say(
+            f"Send {printable(str(self._signed))} to all silos that were not connected; "
+            "`securefedyj result --files` takes it."
+        )
+        return {RESULT: self._signed}
+
+    def _courier(self, wait: float) -> Courier | None:
+        """The way to the mailbox of the hub, if there is a hub."""
+        if self._consortium.hub is None:
+            return None
+        proxy, timeout = self._options.proxy, self._options.timeout
+        return Courier(
+            self._consortium, self._name, self._identity, proxy, timeout, wait, self._say
+        )
