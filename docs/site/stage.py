@@ -29,7 +29,8 @@ _CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", flags=re.M | re.S)
 def stage(folder: Path) -> None:
     """Write the pages of the site into the folder, which is made again."""
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(DOCS / "images", folder / "images")
+    for name in ("images", "r"):
+        shutil.copytree(DOCS / name, folder / name)
     notebooks = shutil.ignore_patterns("*.py", "*.rst", "__pycache__", ".*")
     shutil.copytree(DOCS / "examples", folder / "examples", ignore=notebooks)
     sources = [*DOCS.glob("*.md"), *(ROOT / name for name in FROM_ROOT)]
