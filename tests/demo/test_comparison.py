@@ -57,9 +57,9 @@ def test_committed_picture_shows_what_the_program_computes_today(picture):
         np.testing.assert_allclose(numbers, numbers_before, rtol=0, atol=0.5)
 
 
-def test_picture_shows_the_four_steps_of_newton_and_the_missed_optimum(picture):
+def test_picture_shows_the_three_steps_of_newton_and_the_missed_optimum(picture):
     texts = [text for words, _ in panels(picture) for text in words]
-    assert "Newton, 4 steps" in texts
+    assert "Newton, 3 steps" in texts
     assert "exponential search, 40 steps" in texts
     assert "ExpYJ: λ = −2592.52" in texts
 

@@ -117,7 +117,8 @@ def test_path_of_newton_ends_next_to_the_maximum() -> None:
         visited = path[~np.isnan(path)]
         assert np.all(np.isnan(path[len(visited) :]))
         assert visited[0] == 0.0  # where log(1+x) would be normal
-        assert abs(visited[-1] - lmbda) <= 1e-8 * max(abs(lmbda), unit(x))
+        # The last step, from there, is not visited.
+        assert abs(visited[-1] - lmbda) <= 5e-6 * max(abs(lmbda), unit(x))
 
 
 @pytest.mark.parametrize("max_steps", [1, 2, 7, 40])

@@ -51,12 +51,17 @@ class Held:
         self.n_features = len(chunks[0])
 
     @classmethod
-    def copy_of(cls, X: Array) -> Held:
-        """The table of some columns of an array."""
-        rows, n_features = X.shape
+    def copy_of(cls, X: Array, room: Array | None = None) -> Held:
+        """The table of some columns of an array; it takes the beginning of a vector, if given."""
+        rows, size = X.shape
+        room = np.empty(X.size) if room is None else room
         whole = rows - rows % PIECE
-        bounds = [*range(0, whole, _rows_at_once(n_features)), whole, rows]
-        return cls([_copy(X[slice(*pair)]) for pair in pairwise(bounds) if pair[0] < pair[1]])
+        chunks = []
+        for first, last in pairwise([*range(0, whole, _rows_at_once(size)), whole, rows]):
+            if first < last:
+                chunks.append(room[size * first : size * last].reshape(size, last - first))
+                _copy(X[first:last], chunks[-1])
+        return cls(chunks)
 
     def take(self, features: Index) -> Held:
         if len(features) == self.n_features:
@@ -93,12 +98,13 @@ class Streamed:
             yield chunk[:, :filled]
 
 
-def _copy(X: Array) -> Array:
-    """Some rows of a table, those of each feature next to each other."""
+def _copy(X: Array, copied: Array) -> None:
+    """Copy some rows of a table, those of each feature next to each other."""
     rows, features = X.shape
-    copied, stride, loops = np.empty((features, rows)), X.strides[0] // 8, kernel.loops()
+    stride, loops = X.strides[0] // 8, kernel.loops()
     if loops is None or not (X.flags.aligned and X.strides[1] == 8 and stride >= features):
-        return np.array(X.T, order="C")
+        copied[:] = X.T
+        return
     # From the first number of X to the last one, with what is between its rows.
     span = np.lib.stride_tricks.as_strided(X, ((rows - 1) * stride + features,), (8,))
 
@@ -109,7 +115,6 @@ def _copy(X: Array) -> Array:
         )
 
     kernel.shared_out(-(-rows // PIECE), copied.size, work)
-    return copied
 
 
 def _rows_at_once(n_features: int) -> int:

@@ -67,9 +67,10 @@ def _held(source: Source) -> Array | None:
 
 
 def _batches(X: Array) -> Iterator[Table]:
-    at_once = max(1, _BATCH // len(X))
+    at_once = max(1, min(_BATCH // len(X), X.shape[1]))
+    room = np.empty(at_once * len(X))  # one batch is done with when the next is asked for
     for first in range(0, X.shape[1], at_once):
-        yield Held.copy_of(X[:, first : first + at_once])
+        yield Held.copy_of(X[:, first : first + at_once], room)
 
 
 def _streamed(source: Any) -> Iterator[Table]:

@@ -41,7 +41,7 @@ class Evaluation(NamedTuple):
     """The log-likelihood of some features at one v each, with derivatives in v.
 
     Mean and variance are those of y / (scale e^top), where y is measured from the reference of
-    the side that the mean is on.
+    the side that the mean is on; each is followed by its first two derivatives.
     """
 
     v: Array
@@ -55,16 +55,13 @@ class Evaluation(NamedTuple):
     top: Array
     side: Index
     """The row of the side that the mean is on."""
-    mean: Array
-    mean_slope: Array
+    mean: Array  # (3, features)
     mean_from_0: Array
-    mean_from_0_slope: Array
     variance: Array
-    variance_slope: Array
     rounding: Rounding
 
     def take(self, chosen: Bools) -> Evaluation:
-        columns: list[Any] = [column[chosen] for column in self[:-1]]
+        columns: list[Any] = [column[..., chosen] for column in self[:-1]]
         columns.append(self.rounding.take(chosen))
         return Evaluation(*columns)
 
@@ -154,7 +151,7 @@ class Likelihood:
 
         y = [a + b for a, b in zip(own, at_reference, strict=True)]
         means = [average(values) for values in y]
-        e0, e1 = means[:2]
+        e0 = means[0]
         z0, z1, z2, z3 = (a - mean[owner] for a, mean in zip(y, means, strict=True))
         k00 = average(covariances[0] + z0 * z0)
         k01 = average(sign * covariances[1] + z0 * z1)
@@ -179,13 +176,13 @@ class Likelihood:
         on_side = alone[owner] | ((e0[owner] >= 0) == (sign > 0))
         center = np.zeros(len(features), dtype=np.intp)
         center[owner[on_side]] = np.flatnonzero(on_side)
-        mean, mean_slope = (
-            (e0, e1)
+        of_center = (
+            means[:3]
             if alone.all()
-            else (
+            else [
                 average(np.where(on_side, own[k], y[k] - at_reference[k][center][owner]))
-                for k in (0, 1)
-            )
+                for k in range(3)
+            ]
         )
         log_variance = np.log(k00) + 2 * (top + np.log(scale))
         return Evaluation(
@@ -199,12 +196,9 @@ class Likelihood:
             -n * slope_2,
             top,
             rows[center],
-            mean,
-            mean_slope + o * mean,
-            e0,
-            e1 + o * e0,
-            k00,
-            2 * (k01 + o * k00),
+            _with_factor(o, *of_center),
+            _with_factor(o, *means[:3]),
+            _with_factor(2 * o, k00, 2 * k01, 2 * k11_02),
             Rounding(
                 *(owner, rows, share, u * ratio, u, relative, exponent, moments.shift, mean_D),
                 *(moments.m0, np.sqrt(moments.c00 + moments.m0**2)),
@@ -240,8 +234,10 @@ class Likelihood:
         sides, row = self.sides, evaluation.side
         v, scale = evaluation.v + step, self.scale[features]
         two_sided = ~sides.one_sided[features]
-        from_0 = evaluation.mean_from_0 + step * evaluation.mean_from_0_slope
-        own = evaluation.mean + step * evaluation.mean_slope
+        from_0, own, variance = (
+            at[0] + step * (at[1] + step / 2 * at[2])
+            for at in (evaluation.mean_from_0, evaluation.mean, evaluation.variance)
+        )
         # The step may carry the mean across 0, where it has all its digits: it is small compared
         # with the values on both sides.
         crossed = two_sided & ((from_0 >= 0) != (sides.sign[row] > 0))
@@ -253,7 +249,6 @@ class Likelihood:
         # e^top, by the factor (1+|c|)^u of the reference.
         top = evaluation.top - np.where(at_0, 0.0, u * sides.origin[row])
         m = sign * np.where(at_0, from_0, own)
-        variance = evaluation.variance + step * evaluation.variance_slope
         slope = np.exp(-top) + u * m  # e^{uD} at the center, divided by e^top
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             m_full = m * np.exp(np.minimum(top, 30.0))
@@ -360,6 +355,11 @@ def _relative_to(o: Array, y: tuple[Array, ...]) -> tuple[Array, ...]:
     y0, y1, y2, y3 = y
     o2 = o * o
     return y0, y1 - o * y0, y2 - 2 * o * y1 + o2 * y0, y3 - 3 * o * y2 + 3 * o2 * y1 - o * o2 * y0
+
+
+def _with_factor(o: Array, y0: Array, y1: Array, y2: Array) -> Array:
+    """y and its first two derivatives, from those of e^{-o v} y."""
+    return np.array([y0, y1 + o * y0, y2 + o * (2 * y1 + o * y0)])
 
 
 def _reference_derivatives(u: Array, origin: Array, top: Array) -> tuple[Array, ...]:

@@ -156,9 +156,9 @@ def _measure(samples: Array, lowest: Array, highest: Array, n: Integers, box_cox
         low, high = log_ratio(lowest, reference), log_ratio(highest, reference)
     else:
         reference, close = _references(samples)
-        low, high = (
-            np.where(close, distance_of_close(x, reference), distance_of(x, reference))
-            for x in (lowest, highest)
+        ends = np.array([lowest, highest])
+        low, high = np.where(
+            close, distance_of_close(ends, reference), distance_of(ends, reference)
         )
     size = np.maximum(high, -low)
     size[size == 0] = 1.0  # a side that holds one value only

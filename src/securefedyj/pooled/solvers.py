@@ -32,6 +32,10 @@ _CONVERGED = 3e-9
 # And one shorter than this, in units of v, which are those of exponents, leaves the mean and the
 # variance where they are expected by their slopes.
 _SHORT = 1e-7
+# One shorter than this, relative to the distance over which the curvature changes much, leaves so
+# little, too, if the curvature hardly changes on its way; `_certified` has the last word.
+_NEARLY = 5e-6
+_STRAIGHT = 1e-4
 # What is enough for a start, in the same units.
 _ROUGH = 1e-3
 _MAX_PASSES = 100
@@ -84,7 +88,7 @@ def newton(
         rising = evaluation.score > 0
         lower[active] = np.where(rising, at, lower[active])
         upper[active] = np.where(rising, upper[active], at)
-        proposal, newton_step = _propose(
+        proposal, newton_step, straight = _propose(
             evaluation, at, lower[active], upper[active], last_step[active]
         )
         # Where the score is lost in rounding, and was so before, its sign cannot narrow the bracket
@@ -100,16 +104,24 @@ def newton(
         short |= rough & (step <= _ROUGH)
         done = (short & newton_step) | (step <= 2 * np.spacing(np.abs(proposal)))
         done |= len(path) == _MAX_PASSES
-        if not done.any():
+        with np.errstate(invalid="ignore"):
+            unit = np.sqrt(likelihood.n[active] / -evaluation.curvature)
+        ending = done | (newton_step & straight & (step <= _NEARLY * unit))
+        if not ending.any():
             continue
-        last, ending = evaluation.take(done), active[done]
-        found = likelihood.standardization(ending, last, (proposal - at)[done])
-        for column, values in zip(standardization, found, strict=True):
-            column[ending] = values
-        left = _left_over(last, likelihood.n[ending], step[done])
+        last, chosen = evaluation.take(ending), active[ending]
+        left = _left_over(last, likelihood.n[chosen], step[ending])
         precision = _ROUGH if rough else PRECISION
-        converged[ending] = _certified(likelihood, ending, last, left, step[done], precision)
-        active = active[~done]
+        certified = _certified(likelihood, chosen, last, left, step[ending], precision)
+        # What is only nearly done takes another step, unless it is certain.
+        over = done[ending] | certified
+        ending[ending] = over
+        last, chosen = last.take(over), chosen[over]
+        converged[chosen] = certified[over]
+        found = likelihood.standardization(chosen, last, (proposal - at)[ending])
+        for column, values in zip(standardization, found, strict=True):
+            column[chosen] = values
+        active = active[~ending]
     at_edge = np.abs(v) >= limit
     converged = (converged | at_edge) & (standardization.width > _SMALLEST_WIDTH)
     return Optimum(v / likelihood.scale, at_edge, converged, standardization, np.array(path))
@@ -177,13 +189,13 @@ def _certified(
     The score at an evaluated point, its slope and its noise say where it changes its sign, whatever
     way led to the point: the optimum is at most ``distance`` away if the score is right. Rounding
     moves the score by no more than its noise, and so moves the optimum by no more than that over
-    the curvature. Mean and variance are taken a step from the point, by their slopes.
+    the curvature. Mean and variance are taken a step from the point, by two derivatives.
     """
     n, moved = likelihood.n[features], noise(evaluation.rounding, likelihood.sides)
     with np.errstate(all="ignore"):
         curvature = -evaluation.curvature
         allowed = precision * np.maximum(np.abs(evaluation.v), np.sqrt(n / curvature))
-        of_moments = moved.mean + moved.variance + moved.bend * step * step
+        of_moments = moved.mean + moved.variance + 2 * moved.bend * step * step
         certified: Bools = (
             (curvature > 0)
             & np.isfinite(evaluation.score)
@@ -195,13 +207,14 @@ def _certified(
 
 def _propose(
     evaluation: Evaluation, v: Array, lower: Array, upper: Array, last_step: Array
-) -> tuple[Array, Bools]:
-    """Where to go next, and whether that is a step of Newton or Halley."""
+) -> tuple[Array, Bools, Bools]:
+    """Where to go next, whether that is a step of Newton or Halley, and if so a straight one."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         step = -evaluation.score / evaluation.curvature
         # Halley's step, where it is close enough to Newton's.
         share = step * evaluation.bend / (2 * evaluation.curvature)
         step = np.where(np.abs(share) < _SLIGHT, step / (1 + share), step)
+    straight = np.abs(share) < _STRAIGHT
     bracketed = np.isfinite(lower) & np.isfinite(upper)
     # Without a bracket: in the direction of the score, and further each time.
     reach = np.abs(v) * (2 + np.abs(v)) + 4
@@ -218,7 +231,7 @@ def _propose(
     good &= ~bracketed | (np.abs(step) <= last_step / 2)
     good |= evaluation.score == 0
     step = np.where(evaluation.score == 0, 0.0, step)
-    return np.where(good, v + step, safe), good
+    return np.where(good, v + step, safe), good, straight
 
 
 def _middle(lower: Array, upper: Array) -> Array:
