@@ -262,14 +262,18 @@ def test_a_variance_that_is_too_small_for_its_bounds_is_said():
     assert SecureStandardScaler(engine="clear", bounds=(0, 2.0**-90)).fit([X]).converged_.all()
 
 
+def with_range(given: Any) -> SecureRobustScaler:
+    return SecureRobustScaler(quantile_range=given)
+
+
 @pytest.mark.parametrize(
     ("estimator", "code"),
     [
         (SecureRobustScaler(quantile_range=(75, 25)), "SFY-FIT-021"),
         (SecureRobustScaler(quantile_range=(0, 75)), "SFY-FIT-021"),
-        (SecureRobustScaler(quantile_range=(np.nan, 75)), "SFY-FIT-021"),
-        (SecureRobustScaler(quantile_range=("low", "high")), "SFY-FIT-021"),
-        (SecureRobustScaler(quantile_range=(25,)), "SFY-FIT-021"),
+        (with_range((np.nan, 75)), "SFY-FIT-021"),
+        (with_range(("low", "high")), "SFY-FIT-021"),
+        (with_range((25,)), "SFY-FIT-021"),
         (SecureRobustScaler(resolution=[1, 2]), "SFY-FIT-018"),
         (SecureRobustScaler(resolution="coarse"), "SFY-CON-035"),
         (SecureRobustScaler(resolution=-1), "SFY-CON-035"),
