@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -85,7 +86,7 @@ def test_interrupt_ends_with_130_and_no_traceback(monkeypatch, capsys):
 
 def test_rows_of_a_pass_are_told_now_and_then_and_do_not_stay(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
-    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    clock: Any = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
     monkeypatch.setattr("securefedyj.cli.display.time", clock)
     display = Display(terminal=True)
     for clock.now, count in ((0.1, 1000), (1.0, 2000), (1.1, 3000)):
@@ -104,7 +105,7 @@ def test_rows_of_a_pass_are_told_now_and_then_and_do_not_stay(capsys, monkeypatc
 
 
 def test_without_a_terminal_there_is_a_line_for_an_exchange_or_for_ten_seconds(capsys, monkeypatch):
-    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    clock: Any = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
     monkeypatch.setattr("securefedyj.cli.display.time", clock)
     display = Display(terminal=False)
     for clock.now, count in ((1.0, 1000), (11.0, 2000), (12.0, 3000)):

@@ -62,7 +62,7 @@ class Frozen(FeatureTransformer):
         return self
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        called = super().__repr__(N_CHAR_MAX)
+        called: str = super().__repr__(N_CHAR_MAX)
         if not hasattr(self, "agreement_"):
             return called
         return f"<{called}{self._source}: {in_words(self.agreement_.features, _MOST_NAMED)}>"
