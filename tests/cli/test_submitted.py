@@ -88,8 +88,10 @@ def test_features_that_cannot_be_submitted_are_refused(place, capsys, cells, cod
 def test_options_and_later_files_change_points(place, capsys):
     assert new("--submitted", "--resolution", "height=1", "--round", "age=True") == 0
     later = ["new", "d.toml", "--from", "c.toml", "--name", "d", "--digits", "crp=2"]
-    assert main([*later, "--round", "crp=false"]) == 0
+    assert main([*later, "--round", "crp=false", "--claimed-points", "100"]) == 0
     out = capsys.readouterr().out
+    assert "claimed_points is 100; was 4096" in out
+    assert Consortium.read("d.toml").claimed_points == 100
     assert "Only the committee connects." in out.replace("\n", " ")
     assert "crp: digits is 2; was 0" in out
     assert "crp: round is False; was True" in out

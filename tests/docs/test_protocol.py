@@ -44,7 +44,8 @@ def test_the_agreement_has_the_keys_and_defaults_of_section_2():
     fitted = SecureFedYJ().fit([np.arange(1.0, 40.0)[:, None]] * 3)
     agreed = fitted.transcript_.agreement.to_json()
     left_out = {key for key, text in rows.items() if "; left out if " in text}
-    assert left_out == {"methods", "resolution"}
+    points = {"resolution", "digits", "rounded", "submitted", "claimed_points"}
+    assert left_out == {"methods", *points}
     assert sorted(rows) == list(rows)
     assert set(rows) - left_out == set(agreed)
     said = {key: re.search(r"default (\S+)$", text) for key, text in rows.items()}

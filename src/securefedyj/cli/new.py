@@ -37,6 +37,8 @@ _TERMS = {
     "result_bits": "precision of mean and variance, 8 to 44 bits; a higher precision reveals more "
     "of features with few distinct values",
     "minimum_values": "stop a run if a feature has fewer values over all silos",
+    "claimed_points": "in a submitted run, verify that no count is negative, for features with at "
+    "most so many points",
     "max_interruptions": "end a run after more interruptions; a party that keeps interrupting may "
     "be asking for more than the result",
 }

@@ -145,7 +145,7 @@ class Consortium(ProtocolParameters):
             head["engine"] = self.engine
         head["committee"] = self.committee
         if self.submitted:
-            head["submitted"] = True
+            head |= {"submitted": True, "claimed_points": self.claimed_points}
         tables = [("", head | {key: getattr(self, key) for key in WRITTEN})]
         if self.hub is not None:
             tables.append(("[hub]", asdict(self.hub)))

@@ -114,7 +114,7 @@ def differences(before: Consortium, after: Consortium) -> list[str]:
             )
         others = [key for key in Feature.__annotations__ if key not in ("lower", "upper", "note")]
         lines += _changes(old, feature, others, of=f"{printable(feature.name)}: ")
-    lines += _changes(before, after, ("name", "engine", "submitted", *WRITTEN))
+    lines += _changes(before, after, ("name", "engine", "submitted", "claimed_points", *WRITTEN))
     if before.hub != after.hub:
         lines.append("the hub has another address or certificate")
     return lines
