@@ -135,7 +135,7 @@ def test_hub_may_be_left_out(consortium, tmp_path):
         ("hub.example.org:7443", "hub.example.org", "SFY-CON-003", "'hub.example.org'"),
         ("[hub]", "[hub", "SFY-CON-026", "TOML"),
         ("[hub]\n", "[hub]\ncolour = 1\n", "SFY-CON-027", "[hub] has an unknown field 'colour'"),
-        ("[hub]\n", "[hubs]\n", "SFY-CON-027", "'hubs'; it may have committee, "),
+        ("[hub]\n", "[hubs]\n", "SFY-CON-027", "'hubs'; it may have claimed_points, "),
         ("BEGIN CERTIFICATE", "BEGIN", "SFY-KEY-004", "the hub"),
     ],
 )  # fmt: skip

@@ -19,7 +19,7 @@ from securefedyj.network import local
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.hub import HubServer
 from securefedyj.network.hub import server as service
-from securefedyj.network.hub.consortia import AgreedFiles
+from securefedyj.network.hub.agreed_files import AgreedFiles
 from securefedyj.network.identity import Identity, fingerprint_of_der, keygen
 from securefedyj.network.transport.framing import FrameType, HubFrame
 from tests.network import clock

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from securefedyj.cli import options as shared
+from securefedyj.cli import rehearse
 from securefedyj.cli.display import COLUMNS, FAILED, OK, short, tell, wrapped
 from securefedyj.cli.options import Commands, command, flag, option
 from securefedyj.errors import InputError
@@ -89,6 +90,10 @@ def add(commands: Commands) -> None:
     option(parser, "--before", "FILE", words, Path)
     shared.add_reading(parser, dask=True)
     flag(parser, "--json", "print JSON")
+    group = parser.add_argument_group("the way to the hub")
+    words = "reach the hub, and say who is there, without taking part"
+    flag(group, "--connect", words)
+    shared.add_declared(group, "key", "certificate", "proxy")
     summary = "forecast the cost of a run from the agreed file alone"
     example = "securefedyj plan consortium.toml --rows 50000 --delay-ms 30 --mbit 50"
     parser = command(commands, "plan", plan, summary, example)
@@ -98,11 +103,14 @@ def add(commands: Commands) -> None:
 
 
 def check(options: argparse.Namespace) -> int:
-    if options.consortium is None or options.data is not None or options.site is not None:
+    given = (options.data, options.site, options.connect or None)
+    if options.consortium is None or any(one is not None for one in given):
         if path := shared.fill_from_site(options, options.data):
             tell(f"Options that are not given here are read from {path}.", error=True)
         shared.refuse_unless_given(options, "consortium")
     consortium = Consortium.read(options.consortium)
+    if options.connect:
+        return rehearse.connect(consortium, options)
     if options.data is not None:
         with shared.reader_of(options) as reader:
             return _check_table(consortium, options, reader)

@@ -50,7 +50,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from securefedyj.network.hub.consortia import AgreedFiles
+    from securefedyj.network.hub.agreed_files import AgreedFiles
     from securefedyj.network.hub.server import serve
 
     require_locks()

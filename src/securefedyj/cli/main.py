@@ -13,12 +13,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from securefedyj import __version__, kernel
-from securefedyj.cli import check, desk, features, first_steps, hub, join, new, results, submit
+from securefedyj.cli import (
+    check,
+    desk,
+    features,
+    first_steps,
+    hub,
+    join,
+    new,
+    rehearse,
+    results,
+    submit,
+)
 from securefedyj.cli.display import FAILED, INTERRUPTED, OK, TOO_LARGE, complain, sentence_of
 
 # In the order of their use. The function `add` of each declares one to three commands; the
 # function that carries out a command imports what takes long to import.
-_MODULES = (first_steps, features, new, check, hub, join, submit, desk, results)
+_MODULES = (first_steps, features, new, check, hub, rehearse, join, submit, desk, results)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

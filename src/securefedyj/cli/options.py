@@ -98,6 +98,10 @@ def add_reading(parser: argparse.ArgumentParser, *, dask: bool = False) -> None:
             "scheduler, such as tls://host:8786, or local"
         )
         option(parser, "--dask", "SCHEDULER", words)
+    add_site(parser)
+
+
+def add_site(parser: argparse.ArgumentParser) -> None:
     words = (
         f"file with options that are not given here (default: {FILE} in the folder of the table, "
         "or in the current folder; docs/site.md)"

@@ -40,6 +40,8 @@ from securefedyj.protocol.agreement import (
 from securefedyj.strict import MOST_LISTS, Malformed, check_depth, convert
 
 FORMAT = 1
+REHEARSAL = " (rehearsal)"
+"""How the name of a rehearsal ends."""
 T = TypeVar("T")
 
 WRITTEN = ("max_steps", "result_bits", "levels_per_exchange", "minimum_values",
@@ -70,6 +72,8 @@ class Consortium(ProtocolParameters):
     parties: tuple[PartyEntry, ...]
     features: tuple[Feature, ...]
     max_interruptions: Annotated[int, Meta(ge=0, le=1000)] = 5
+    rehearses: bool = False
+    """Whether all rows are made up; no file says so, and the digest is that of no file."""
 
     def __post_init__(self) -> None:
         """Refuse what parties may not agree on, beyond what the protocol refuses."""
@@ -154,6 +158,11 @@ class Consortium(ProtocolParameters):
         tables += [("[[party]]", _given(party)) for party in parties]
         tables += [("[[feature]]", _given(feature)) for feature in self.features]
         return "\n".join(write_table(*table) for table in tables)
+
+    def rehearsal(self) -> Consortium:
+        """The same for a run with made-up rows, in which all parties are online."""
+        name = f"{self.name}{REHEARSAL}"
+        return replace(self, name=name, rehearses=True, submitted=False)
 
     @property
     def silos(self) -> tuple[PartyEntry, ...]:
@@ -250,6 +259,8 @@ class Consortium(ProtocolParameters):
             "units": [feature.unit for feature in self.features],
             "max_interruptions": self.max_interruptions,
         }
+        if self.rehearses:
+            content["rehearses"] = True
         if self.submitted:
             content["keys"] = [party.keys for party in self.parties]
         return json.dumps(content, sort_keys=True).encode()
@@ -287,7 +298,7 @@ def _from_toml(data: dict[str, Any]) -> Consortium:
             f"the format is {shown(found)}, and this release reads format {FORMAT}; install the "
             "release that wrote the file.",
         )
-    own = {field.name for field in fields(Consortium)} - {"parties", "features"}
+    own = {field.name for field in fields(Consortium)} - {"parties", "features", "rehearses"}
     known = own | {"party", "feature"}
     if unknown := sorted(data.keys() - known):
         raise Malformed(

@@ -1,20 +1,21 @@
-"""The consortia that a hub serves: their files, who is connected, and who may connect."""
+"""The consortia that a hub serves: who is connected, and who may connect."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from securefedyj.errors import CodedError, InputError, reason_of
+from securefedyj.errors import CodedError, InputError
 from securefedyj.network.consortium import Consortium
+from securefedyj.network.consortium.file import REHEARSAL
 from securefedyj.network.errors import upgrade
+from securefedyj.network.hub.agreed_files import check_own
 from securefedyj.network.identity import Identity, fingerprint, fingerprint_of_der, read_certificate
 from securefedyj.network.transport import tls
 from securefedyj.network.transport.framing import FrameQueue, FrameType, Hello, HubFrame
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 QUEUE = 1 << 18  # bytes that wait for one connection
 TELL_EVERY = 10.0  # seconds between two notices about the same party
 HELLO = 1 << 12  # bytes of the first frame
-PATTERN = "*.toml"  # the files of a folder
 
 
 class HubRefusal(CodedError):
@@ -125,6 +125,15 @@ class Room:
         self.status[name].since = time.time()
         return connection
 
+    def seen(self) -> Iterator[HubFrame]:
+        """For a party that only looks: who is here, who was refused, and what time it is."""
+        yield HubFrame(FrameType.WELCOME)
+        for other in self.present.values():
+            yield HubFrame(FrameType.PRESENT, other.name, other.number)
+        for _, message in self._refusals.values():
+            yield HubFrame(FrameType.NOTICE, body=message.encode())
+        yield HubFrame(FrameType.PONG, body=str(time.time()).encode())
+
     def check_open(self) -> None:
         """Refuse to serve a consortium whose file is gone."""
         if self._over:
@@ -193,6 +202,10 @@ class Served:
         Parties stay connected unless their file is gone or has another digest.
         """
         wanted = {consortium.name: consortium for consortium in consortia}
+        for name, room in self.rooms.items():
+            agreed = wanted.get(name.removesuffix(REHEARSAL))
+            if room.consortium.rehearses and agreed is not None:
+                wanted.setdefault(name, agreed.rehearsal())
         ended = []
         for name, room in list(self.rooms.items()):
             now = wanted.get(name)
@@ -225,7 +238,7 @@ class Served:
             raise HubRefusal(
                 "SFY-HUB-011", "The first frame does not say which party this is."
             ) from None
-        room, name = self.rooms.get(hello.consortium), hello.party
+        room, name = self._room(hello.consortium), hello.party
         if room is None:
             raise HubRefusal(
                 "SFY-HUB-009",
@@ -247,6 +260,13 @@ class Served:
             )
         check_same(room, hello)
         return room, hello
+
+    def _room(self, name: str) -> Room | None:
+        """The room of a consortium; that of a rehearsal opens when its first party comes."""
+        agreed = self.rooms.get(name.removesuffix(REHEARSAL))
+        if name not in self.rooms and agreed is not None and not agreed.consortium.rehearses:
+            self.rooms[name] = Room(agreed.consortium.rehearsal())
+        return self.rooms.get(name)
 
     def owner(self, der: bytes) -> str:
         """The parties that a certificate belongs to, in any of the files."""
@@ -286,16 +306,6 @@ class Served:
         ]
 
 
-def check_own(consortium: Consortium, own: str, where: Path) -> None:
-    """Refuse a file that names another hub than the one whose certificate is there."""
-    if fingerprint(consortium.agreed_hub().certificate) != own:
-        raise InputError(
-            "SFY-HUB-005",
-            f"{where} is not the hub's certificate in the file of {consortium.name!r}: no party "
-            "would accept this hub.",
-        )
-
-
 def check_same(room: Room, hello: Hello) -> None:
     """Refuse early what the peers would refuse; they do not rely on the hub for it."""
     digest = room.consortium.digest()
@@ -316,79 +326,3 @@ def check_same(room: Room, hello: Hello) -> None:
         return
     room.tell_of_refusal(hello.party, f"Party {hello.party} was refused. {message}")
     raise HubRefusal(code, message)
-
-
-class Trouble(NamedTuple):
-    """A file that cannot be served as it is, and why."""
-
-    path: Path
-    error: Exception
-
-    @property
-    def sentence(self) -> str:
-        if isinstance(self.error, OSError):
-            return f"{self.path}: {reason_of(self.error)}"
-        return str(self.error)
-
-
-class AgreedFiles:
-    """Files of the hub with this identity; while one is broken, its last good version counts.
-
-    A folder stands for all its files that end in .toml, except hidden ones.
-    """
-
-    def __init__(self, paths: Sequence[Path], identity: Identity) -> None:
-        self._paths, self._identity = paths, identity
-        self._own = fingerprint(read_certificate(identity.certificate))
-        self._folders = [path for path in paths if path.is_dir()]
-        self._good: dict[Path, Consortium] = {}
-
-    def read(self) -> tuple[list[Consortium], list[Trouble]]:
-        """Return the consortia to serve now, and the files that cannot be served."""
-        if gone := [path for path in self._folders if not path.is_dir()]:
-            lost = [
-                InputError("SFY-HUB-025", f"{path} is gone; the hub still serves its files.")
-                for path in gone
-            ]
-            return list(self._good.values()), list(map(Trouble, gone, lost))
-        found: dict[Path, Consortium] = {}
-        troubles = []
-        for path in self._files():
-            try:
-                consortium = Consortium.read(path)
-                check_own(consortium, self._own, self._identity.certificate)
-                found[path] = consortium
-            except (OSError, ValueError) as error:
-                troubles.append(Trouble(path, error))
-                if path in self._good and not isinstance(error, FileNotFoundError):
-                    found[path] = self._good[path]
-        served: dict[str, Path] = {}
-        # Of two files with the same name, the one that was there first stays.
-        for path in sorted(found, key=lambda path: path not in self._good):
-            name = found[path].name
-            if served.setdefault(name, path) != path:
-                sentence = f"{path}: {served[name]} has the same consortium name, {name!r}."
-                troubles.append(Trouble(path, ValueError(f"{sentence} Rename one.")))
-        self._good = {path: found[path] for path in served.values()}
-        return list(self._good.values()), troubles
-
-    def state(self) -> tuple[object, ...]:
-        """A value that changes when a file of a folder does."""
-        return tuple(map(_state, self._files(watched=True)))
-
-    def _files(self, *, watched: bool = False) -> list[Path]:
-        files: list[Path] = []
-        for path in self._paths:
-            if path.is_dir():
-                files += sorted(one for one in path.glob(PATTERN) if not one.name.startswith("."))
-            elif not watched:
-                files.append(path)
-        return files
-
-
-def _state(path: Path) -> object:
-    try:
-        found = path.stat()
-    except OSError:
-        return path
-    return path, found.st_ino, found.st_size, found.st_mtime_ns

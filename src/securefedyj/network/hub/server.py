@@ -24,9 +24,9 @@ from pathlib import Path
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.consortium import Consortium, ConsortiumError
+from securefedyj.network.hub.agreed_files import AgreedFiles
 from securefedyj.network.hub.consortia import (
     HELLO,
-    AgreedFiles,
     Connection,
     HubRefusal,
     Room,
@@ -153,6 +153,11 @@ class HubServer:
                     reader, writer = await secured(line, self.served.tls)
                     der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
                     room, hello, frames, numbered = await self._introduced(reader, writer, der)
+            if hello.look:
+                for frame in room.seen():
+                    writer.write(numbered.encode(frame))
+                await writer.drain()
+                return
             if hello.mailbox and room.mail is not None:
                 log = partial(self._log_some, f"the mail of {hello.party} of {hello.consortium!r}")
                 await Visit(room, room.mail, hello.party, frames, writer, numbered, log).run()

@@ -82,6 +82,7 @@ class Hello(Record, frozen=True, forbid_unknown_fields=False):
     version: int = VERSION
     digest: str = ""  # of the agreed file
     mailbox: bool = False  # whether the party comes for the mailbox, and not to meet others
+    look: bool = False  # whether it only wants to know who is here, and is not seen itself
     release: Release = ""
 
 

@@ -7,9 +7,10 @@ import contextlib
 import json
 import secrets
 import ssl
+import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -170,10 +171,12 @@ async def connect(
     identity: Identity,
     timeout: float,
     proxy: Proxy | None = None,
-    *,
-    mailbox: bool = False,
+    **purpose: bool,
 ) -> Link:
-    """Connect to the hub, or its mailbox, and identify ourselves; raises LinkLost if that fails."""
+    """Connect to the hub, and identify ourselves; raises LinkLost if that fails.
+
+    `purpose` is a field of `Hello` unless it is to meet others.
+    """
     hub = consortium.agreed_hub()
     settings = tls.context(identity, [hub.certificate], server_side=False)
     way = "" if proxy is None else f" through the proxy at {proxy.address}"
@@ -212,7 +215,8 @@ async def connect(
             "SFY-NET-015", f"Cannot connect to the hub at {hub.address}{way}: TLS broke."
         ) from None
     link = Link(reader, writer)
-    hello = Hello(consortium.name, name, VERSION, consortium.digest(), mailbox, __version__)
+    own = (consortium.name, name, VERSION, consortium.digest())
+    hello = Hello(*own, release=__version__, **purpose)
     link.post(HubFrame(FrameType.HELLO, body=json.dumps(msgspec.to_builtins(hello)).encode()))
     return link
 
@@ -232,12 +236,11 @@ class HubDialer:
         timeout: float,
         most_unwelcome: int,
         proxy: str | None = None,
-        *,
-        mailbox: bool = False,
+        **purpose: bool,
     ) -> None:
         self.proxy = proxy_to(consortium.agreed_hub(), proxy)
         self._connect = partial(
-            connect, consortium, name, identity, min(timeout, 10.0), self.proxy, mailbox=mailbox
+            connect, consortium, name, identity, min(timeout, 10.0), self.proxy, **purpose
         )
         self._timeout, self._most_unwelcome = timeout, most_unwelcome
         self._attempts = self._unwelcome = 0
@@ -279,6 +282,38 @@ class HubDialer:
         self._unwelcome = 0
         if frame.type == FrameType.REFUSED:
             raise JoinError("SFY-NET-003", f"The hub refuses us: {sentence(frame.body)}")
+
+
+class Sight(NamedTuple):
+    """What a party sees that only looks."""
+
+    proxy: Proxy | None
+    present: tuple[str, ...]
+    words: tuple[str, ...]
+    """Of the hub, about parties that it has refused."""
+    ahead: float
+    """Seconds that the hub's clock is ahead of ours."""
+
+
+async def look(
+    consortium: Consortium, name: str, identity: Identity, timeout: float, proxy: str | None
+) -> Sight:
+    """See who is at the hub, without being seen, and without replacing our connection if any."""
+    dialer = HubDialer(consortium, name, identity, timeout, 1, proxy, look=True)
+    link = await dialer.connect()
+    present, words = list[str](), list[str]()
+    try:
+        while frame := await link.receive_frame(timeout):
+            if frame.type == FrameType.PRESENT:
+                present.append(frame.name)
+            elif frame.type == FrameType.NOTICE:
+                words.append(sentence(frame.body))
+            elif frame.type == FrameType.PONG:
+                ahead = float(frame.body) - time.time()
+                return Sight(dialer.proxy, tuple(present), tuple(words[:MOST_WORDS]), ahead)
+        raise LinkLost("SFY-NET-037", "The hub does not say who is there.")
+    finally:
+        await link.close(0.5)
 
 
 def sentence(body: bytes) -> str:
