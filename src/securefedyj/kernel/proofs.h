@@ -17,12 +17,12 @@
 
 /* A row of a page, in vectors that the processor has. */
 #define PARTS (PAGE_WORDS / WIDTH)
-#define EACH(p) _Pragma("GCC unroll 4") for (int p = 0; p < PARTS; p++)
+#define EACH_PART(p) _Pragma("GCC unroll 4") for (int p = 0; p < PARTS; p++)
 typedef struct {
     vu part[PARTS];
 } words;
 
-INLINE void add(words *a, const words *b) { EACH(p) a->part[p] ^= b->part[p]; }
+INLINE void add(words *a, const words *b) { EACH_PART(p) a->part[p] ^= b->part[p]; }
 
 /* Neighbouring octets, each in the low bits of a word; other octets may be above them. */
 INLINE vu octets(const uint8_t *from)
@@ -59,7 +59,7 @@ static void evaluated(const uint8_t *bits, int64_t columns, int64_t rows,
 /* Swap bits, or bytes of neighbouring words, that a mask tells apart. */
 INLINE void swap_within(words *a, int by, uint64_t mask)
 {
-    EACH(p) {
+    EACH_PART(p) {
         vu swapped = (a->part[p] ^ a->part[p] >> by) & mask;
         a->part[p] ^= swapped ^ swapped << by;
     }
@@ -67,7 +67,7 @@ INLINE void swap_within(words *a, int by, uint64_t mask)
 
 INLINE void swap_between(words *a, words *b, int by, uint64_t mask)
 {
-    EACH(p) {
+    EACH_PART(p) {
         vu swapped = (a->part[p] >> by ^ b->part[p]) & mask;
         b->part[p] ^= swapped;
         a->part[p] ^= swapped << by;
@@ -142,7 +142,7 @@ static void other_rows(const words *bits, const words *partner, int64_t rows,
             }
         change_basis(result, groups);
         for (int64_t row = 0; row < rows; row++)
-            EACH(p) lanes[bit][row].part[p] ^= partner[row].part[p] & result[row].part[p];
+            EACH_PART(p) lanes[bit][row].part[p] ^= partner[row].part[p] & result[row].part[p];
     }
 }
 
@@ -196,7 +196,7 @@ static void gate_sums(const uint8_t *const bits[4], const uint64_t *const masks[
         }
         for (int64_t row = 0; row < rows; row++) {
             words same;
-            EACH(p) same.part[p] = (page[0][row].part[p] & page[1][row].part[p]) ^
+            EACH_PART(p) same.part[p] = (page[0][row].part[p] & page[1][row].part[p]) ^
                                    (page[2][row].part[p] & page[3][row].part[p]);
             add_weighted(&sums[0][row], &same, own);
             for (int bit = 0; bit < 8; bit++)
