@@ -18,8 +18,8 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 
-from securefedyj.cli import desk as command
-from securefedyj.cli.desk import Desk
+from securefedyj.cli import desk_pages
+from securefedyj.cli.desk_pages import Desk
 from securefedyj.cli.local_site import MOST_POSTED, LocalSite
 from securefedyj.cli.main import main
 from securefedyj.network import local
@@ -120,7 +120,7 @@ def test_a_form_of_another_page_does_nothing(person, chosen, origin):
     assert "sepsis" not in person.get().text
 
 
-@pytest.mark.parametrize("page", ["check", "join", "stop", "pick"])
+@pytest.mark.parametrize("page", ["check", "start", "stop", "pick"])
 def test_a_link_does_nothing(person, page, chosen):
     assert person.get(f"{page}?{urlencode(chosen)}").status == 404
     assert person.get("work").status == 303
@@ -198,7 +198,7 @@ def test_the_browser_is_started_without_the_secret_in_its_arguments(tmp_path, mo
 
 
 def test_a_table_is_checked_before_anything_can_start(person, chosen, capsys):
-    assert person.post("join").status == 303
+    assert person.post("start", what="join").status == 303
     assert person.get("work").status == 303
     assert person.post("check", **chosen).headers["Location"].endswith("/work")
     page = unescape(person.watch())
@@ -207,7 +207,7 @@ def test_a_table_is_checked_before_anything_can_start(person, chosen, capsys):
     assert "30 rows" in page
     assert "Any two of north, east and helper" in page
     assert re.search(r"About \d+ s and \d+\.\d MB", page)
-    assert 'action="join"' in page
+    assert 'value="join"' in page
     # The same sentences as the command's.
     main(["check", chosen["consortium"], "--data", chosen["data"], "--ledger", chosen["ledger"]])
     printed = " ".join(capsys.readouterr().out.split())
@@ -221,10 +221,10 @@ def test_a_table_that_does_not_fit_cannot_start(person, chosen, tmp_path):
     person.post("check", **chosen)
     page = person.watch()
     assert "stops a run" in page
-    assert 'action="join"' not in page
+    assert 'value="join"' not in page
     assert EVIL not in page
     assert EVIL in unescape(page)
-    assert person.post("join").status == 303
+    assert person.post("start", what="join").status == 303
     assert 'http-equiv="refresh"' not in person.get("work").text
 
 
@@ -291,7 +291,7 @@ def test_two_works_are_never_under_way(person, chosen, monkeypatch):
         gate.wait(PATIENCE)
         raise ValueError("No.")
 
-    monkeypatch.setattr(command, "_examined", examined)
+    monkeypatch.setattr(desk_pages, "examined_before", examined)
     for _ in range(3):
         person.post("check", **chosen)
     gate.set()

@@ -84,22 +84,22 @@ def test_a_run_from_the_choice_of_files_to_the_report(visitor, tmp_path):
     assert person.browser.evaluate("ledger.value") == str(tmp_path / "ledger.jsonl")
     person.browser.evaluate("ledger.focus()")
     person.browser.press("Enter")
-    person.browser.until("document.querySelector('form[action=join]') !== null")
+    person.browser.until("document.querySelector('button[value=join]') !== null")
     text = person.look("work")
     assert "30 rows" in text
     assert "What will be revealed" in text
 
     # Nobody else is there yet.
-    person.click("form[action=join] button", "form[action=stop]")
+    person.click("button[value=join]", "form[action=stop]")
     person.browser.until("document.body.innerText.includes('hub')")
     assert "Under way" in person.look("work")
-    person.click("form[action=stop] button", "form[action=join]")
+    person.click("form[action=stop] button", "button[value=join]")
     assert "You have left the run" in person.look("work")
 
     running.start_hub()
     for name in ("east", "south"):
         running.start_party(name)
-    person.click("form[action=join] button", "form[action=stop], a[href=report]")
+    person.click("button[value=join]", "form[action=stop], a[href=report]")
     person.browser.until("document.querySelector('a[href=report]') !== null")
     assert "Done." in person.look("work")
     person.click("a[href=report]", "#features")

@@ -184,7 +184,7 @@ async def result_async(
 
 
 async def _fitted(run: JoinRun | ResultRun, cancelled: Callable[[], bool] | None) -> FrozenYJ:
-    transcript = await _finished(run, run.take_part(), cancelled)
+    transcript = await finished(run, run.take_part(), cancelled)
     if run.no_report:
         run.warn(run.no_report)
     return Parameters.of(transcript).estimator()
@@ -242,10 +242,10 @@ async def submit_async(
         warn=say or warnings.warn,
         rows=rows or _ignore,
     )
-    return await _finished(run, run.take_part(), cancelled)
+    return await finished(run, run.take_part(), cancelled)
 
 
-async def _finished(
+async def finished(
     run: OwnPart, work: Coroutine[Any, Any, T], cancelled: Callable[[], bool] | None
 ) -> T:
     """The result of the work, unless the run is left early."""
