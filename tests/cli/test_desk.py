@@ -47,7 +47,7 @@ class Person:
     def get(self, page: str = "", **headers: str) -> Reply:
         return self.send("GET", page, b"", headers)
 
-    def post(self, page: str, *, headers: dict[str, str] | None = None, **fields: str) -> Reply:
+    def post(self, page: str, headers: dict[str, str] | None = None, /, **fields: str) -> Reply:
         sent = {"Origin": self.origin} if headers is None else headers
         return self.send("POST", page, urlencode(fields).encode(), sent)
 
@@ -96,7 +96,7 @@ def chosen(tmp_path) -> dict[str, str]:
 def test_a_name_of_another_site_that_leads_here_shows_nothing(person, host):
     """DNS rebinding: the browser believes that this server belongs to the other site."""
     assert person.get().status == 200
-    for reply in (person.get(Host=host), person.post("check", headers={"Host": host})):
+    for reply in (person.get(Host=host), person.post("check", {"Host": host})):
         assert reply.status == 421
         assert "<" not in reply.text
 
@@ -115,7 +115,7 @@ def test_without_the_secret_path_there_is_nothing(person, path):
 def test_a_form_of_another_page_does_nothing(person, chosen, origin):
     """Even if the other page has learned the address."""
     headers = {} if origin is None else {"Origin": origin.format(person.site.names[0])}
-    assert person.post("check", headers=headers, **chosen).status == 403
+    assert person.post("check", headers, **chosen).status == 403
     assert person.get("work").status == 303  # there is no work, and so nothing to see
     assert "sepsis" not in person.get().text
 

@@ -28,6 +28,12 @@ from securefedyj.protocol.secrecy import secrecy_of
 from securefedyj.report.results import REPORT
 from securefedyj.tables.cells import MISSING
 
+_PARTS: dict[str, Callable[..., OwnPart]] = {
+    "join": JoinRun,
+    "submit": SubmitRun,
+    "result": ResultRun,
+}
+
 
 class Job:
     """Work in a thread, which a page watches."""
@@ -115,7 +121,7 @@ def examined_before(options: JoinOptions) -> Ready:
         given = (options.data, reading, options.ledger)
         examined = check.examine(consortium, *given, without=options.without)
     plan = None
-    if consortium.engine == ENGINE:
+    if consortium.engine == ENGINE and not consortium.submitted:
         rows = 1 if examined is None else max(1, examined.checked.rows)
         (plan,) = forecast(
             consortium,
@@ -144,4 +150,4 @@ def part_of(what: str, options: JoinOptions, **callbacks: Any) -> OwnPart:
     if what == "submit":
         party = options.agreed().party_with(read_certificate(options.certificate))
         options = replace(options, output=options.output / f"{party.name}.{SUBMISSION}")
-    return {"join": JoinRun, "submit": SubmitRun, "result": ResultRun}[what](options, **callbacks)
+    return _PARTS[what](options, **callbacks)
