@@ -319,11 +319,11 @@ def unsound(trio, prover, *, cheat):
     weights, zeta, layout = v1._own.weights, v1._own.zeta, own.layout
     domain = rows.rows(layout.rows)
     at_rows, at_proof, vanishing = domain.at(zeta)
-    no_masks = np.zeros_like(own._own.left)
+    no_masks = np.zeros_like(own._own.left())
     known, held, other = own._recorded, v1._recorded, v2._recorded
     bits = (known.x_own, known.y_other, known.y_own, known.x_other)
     q = quotient(bits, no_masks, no_masks, weights)
-    masks = own._own.left
+    masks = own._own.left()
     correction = np.array([
         total(weights, np.where(known.y_other[row // 8] >> row % 8 & 1, masks[0], 0)
                       ^ np.where(known.x_other[row // 8] >> row % 8 & 1, masks[1], 0))
@@ -353,13 +353,13 @@ def test_plain_masks_would_absorb_a_cheat_and_ours_do_not():
 def test_masks_of_the_provers_choice_absorb_nothing(scale, monkeypatch):
     """The prover makes k_{i+1}, and it may take for masks what it likes."""
     rng = np.random.default_rng()
-    broken(monkeypatch, lambda d: replace(d, right=d.right * np.uint64(scale)))
+    broken(monkeypatch, lambda d: masked(d, right=d.right() * np.uint64(scale)))
     for _ in range(20):
         trio = Trio(40, wrong=(0, 11, 2))
         v1, own, _ = trio.around(0)
-        right = rng.integers(0, 1 << 64, own._other.right.shape, dtype=np.uint64)
-        for masks in (own._other.right, right, right * np.uint64(0), own._own.left):
-            own._other = replace(own._other, right=masks)
+        right = rng.integers(0, 1 << 64, own._other.right().shape, dtype=np.uint64)
+        for masks in (own._other.right(), right, right * np.uint64(0), own._own.left()):
+            own._other = masked(own._other, right=masks)
             assert not trio.verdict(0)
             assert not trio.verdict(0, proof=cheated(trio, 0, own.proof(v1.challenge())))
 
@@ -441,8 +441,13 @@ def shifted(trio, column=0):
     return flipped(trio.around(0)[0].evaluations(), 8 * column)
 
 
+def masked(draws, **masks):
+    """The draws with other masks."""
+    return replace(draws, **{name: lambda own=own: own for name, own in masks.items()})
+
+
 def without_right_masks(draws):
-    return replace(draws, right=np.zeros_like(draws.right))
+    return masked(draws, right=np.zeros_like(draws.right()))
 
 
 def test_whether_a_shifted_evaluation_is_rejected_tells_nothing(monkeypatch):
@@ -500,7 +505,7 @@ def known_streams(draws):
     factors = rows.rows(8).vanishing(zetas)[:, None, None]
     streams = []
     for drawn in zip(*draws, strict=True):
-        masks = np.array([[*draw.left, *draw.right] for draw in drawn])
+        masks = np.array([[*draw.left(), *draw.right()] for draw in drawn])
         for scaled in (masks, field.multiply(masks, factors)):
             streams += [field.to_bytes(scaled[:, k]) for k in range(4)]
         streams.append(field.to_bytes(np.array([draw.share for draw in drawn])))
@@ -515,13 +520,13 @@ def test_what_verifiers_and_prover_receive_is_noise(fill):
 
 ONLY = np.array([[[1], [0]], [[0], [1]]], dtype=np.uint64)
 BROKEN = {
-    "r left out": (lambda d: replace(d, left=d.left * ONLY[1]), "first", "not uniform"),
-    "s left out": (lambda d: replace(d, left=d.left * ONLY[0]), "second", "not uniform"),
+    "r left out": (lambda d: masked(d, left=d.left() * ONLY[1]), "first", "not uniform"),
+    "s left out": (lambda d: masked(d, left=d.left() * ONLY[0]), "second", "not uniform"),
     "one r for all columns": (
-        lambda d: replace(d, left=np.repeat(d.left[:, :1], d.left.shape[1], axis=1)),
+        lambda d: masked(d, left=np.repeat(d.left()[:, :1], d.left().shape[1], axis=1)),
         "first", "not uniform",
     ),
-    "s is r": (lambda d: replace(d, left=d.left[[0, 0]]), "second", "mask used twice"),
+    "s is r": (lambda d: masked(d, left=d.left()[[0, 0]]), "second", "mask used twice"),
     "share left out": (lambda d: replace(d, share=np.zeros_like(d.share)), "proof", "not uniform"),
     "one word for all of the share": (
         lambda d: replace(d, share=np.repeat(d.share[:1], len(d.share))), "proof", "not uniform",

@@ -67,10 +67,7 @@ def leaks(consortium, value, monkeypatch, *, broken=False):
         """What a member would send in a proof without a mask: who knew all inputs would know it."""
 
         def send(self, *challenge):
-            left_out = [
-                replace(draws, **{mask: np.zeros_like(getattr(draws, mask))})
-                for draws in (self._own, self._other)
-            ]
+            left_out = [zeroed(draws, mask) for draws in (self._own, self._other)]
             check = Check(self._recorded, self.layout, *left_out)
             # A proof begins with its challenge, which is public.
             guessed.append(of(check, *challenge)[sum(map(len, challenge)) :])
@@ -186,12 +183,18 @@ async def unmasked_draws(self, x, y, original):
     return result
 
 
+def zeroed(draws, mask):
+    """The draws with one mask that is zero."""
+    known = getattr(draws, mask)
+    zeros = np.zeros_like(known() if callable(known) else known)
+    return replace(draws, **{mask: (lambda: zeros) if callable(known) else zeros})
+
+
 def without(mask):
     """Draws for the proofs of which one is zero."""
 
     def of(cls, keystream, layout, original=Draws.of):
-        drawn = original(keystream, layout)
-        return replace(drawn, **{mask: np.zeros_like(getattr(drawn, mask))})
+        return zeroed(original(keystream, layout), mask)
 
     return classmethod(of)
 

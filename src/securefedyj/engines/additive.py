@@ -34,11 +34,6 @@ def packed_size(bits: int) -> int:
     return (bits + 7) // 8
 
 
-def _limbs_first(components: Limbs) -> Limbs:
-    """Swap the first two axes: as the functions of `wide` take them, or back again."""
-    return components.swapaxes(0, 1)
-
-
 def _same_holder(a: Held, b: Held) -> None:
     if a != b:
         raise InputError(
@@ -73,7 +68,7 @@ class Additive(Shared):
         return self._combined(wide.add, other)
 
     def __neg__(self) -> "Additive":
-        return type(self)(_limbs_first(wide.negate(_limbs_first(self.components))), self.held)
+        return self._each(wide.negate)
 
     def __sub__(self, other: Shared | Public) -> "Additive":
         return self._combined(wide.subtract, other)
@@ -81,14 +76,10 @@ class Additive(Shared):
     def __mul__(self, factor: Public) -> "Additive":
         scalar = isinstance(factor, int | np.integer)
         checked = int(factor) if scalar else self._public(factor)
-        scaled = np.empty_like(self.components)
-        for own, x in zip(scaled, self.components, strict=True):
-            own[:] = wide.scale(x, checked)
-        return type(self)(scaled, self.held)
+        return self._each(lambda x: wide.scale(x, checked))
 
     def __lshift__(self, bits: int) -> "Additive":
-        shifted = wide.shift_left(_limbs_first(self.components), bits)
-        return type(self)(_limbs_first(shifted), self.held)
+        return self._each(lambda x: wide.shift_left(x, bits))
 
     def __getitem__(self, index: Index) -> "Additive":
         chosen = self.components[:, :, index]
@@ -100,13 +91,18 @@ class Additive(Shared):
         parts = [self._matching(other, same_size=False).components for other in others]
         return type(self)(np.concatenate([self.components, *parts], axis=2), self.held)
 
+    def _each(self, operation: Callable[..., Limbs], *others: Limbs) -> "Additive":
+        """The result of an operation on each component, and on those of others."""
+        result = np.empty_like(self.components)
+        for own, *parts in zip(result, self.components, *others, strict=True):
+            own[:] = operation(*parts)
+        return type(self)(result, self.held)
+
     def _combined(
         self, operation: Callable[[Limbs, Limbs], Limbs], other: Shared | Public
     ) -> "Additive":
         if isinstance(other, Shared):
-            operand = self._matching(other)
-            result = operation(_limbs_first(self.components), _limbs_first(operand.components))
-            return type(self)(_limbs_first(result), self.held)
+            return self._each(operation, self._matching(other).components)
         constant = self._public(other)
         changed = self.components.copy()
         if 0 in self.held:

@@ -13,10 +13,12 @@ SECUREFEDYJ_THREADS
 
 from __future__ import annotations
 
+import contextlib
 import os
+import queue
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache, partial
 from importlib import import_module
 from itertools import pairwise
@@ -124,15 +126,31 @@ def shared_out(tasks: int, values: int, work: Callable[[int, int], object]) -> N
 
 
 def in_threads(work: Callable[[_Piece], _Result], pieces: Iterable[_Piece]) -> list[_Result]:
-    """The results of all pieces of the work, in order; the loops in them run at the same time.
-
-    The work itself may not come here: it would wait for threads that wait for it.
-    """
+    """The results of all pieces of the work, in order; the loops in them run at the same time."""
     todo = list(pieces)
     count = min(len(todo), threads())
     if count < 2:
         return [work(piece) for piece in todo]
-    return list(_helpers(count).map(work, todo))
+    places: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for place in range(len(todo)):
+        places.put(place)
+    done: dict[int, _Result] = {}
+
+    def take() -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                place = places.get_nowait()
+                done[place] = work(todo[place])
+
+    others = [_helpers(count - 1).submit(take) for _ in range(count - 1)]
+    try:
+        take()  # this thread is there already
+    finally:
+        begun = [other for other in others if not other.cancel()]
+        wait(begun)
+    for other in begun:
+        other.result()
+    return [done[place] for place in range(len(todo))]
 
 
 _POOL: list[tuple[int, int, ThreadPoolExecutor]] = []

@@ -123,22 +123,14 @@ def subtract(a: Limbs, b: Limbs) -> Limbs:
 
 
 def _combined(a: Limbs, b: Limbs, *, subtract: bool) -> Limbs | None:
-    """The sum or difference by the kernel, if it is there and takes them as they lie in memory."""
+    """The sum or difference by the kernel, if it is there."""
     loops = kernel.loops()
-    if loops is None or a.shape != b.shape or not (a.flags.aligned and b.flags.aligned):
+    if loops is None or a.shape != b.shape:
         return None
-    if a.flags.c_contiguous and b.flags.c_contiguous:
-        result = np.empty(a.shape, dtype=np.uint64)
-        loops.combine(a, b, 1, len(a), math.prod(a.shape[1:]), subtract, result)
-        return result
-    if a.ndim != 3:
-        return None
-    a, b = a.swapaxes(0, 1), b.swapaxes(0, 1)
-    if not (a.flags.c_contiguous and b.flags.c_contiguous):
-        return None
+    a, b = (np.require(v, np.uint64, ["C", "A"]) for v in (a, b))
     result = np.empty(a.shape, dtype=np.uint64)
-    loops.combine(a, b, *a.shape, subtract, result)
-    return result.swapaxes(0, 1)
+    loops.combine(a, b, 1, len(a), math.prod(a.shape[1:]), subtract, result)
+    return result
 
 
 def _ripple(overflows: Bools, passes: Bools, following: Limbs, apply: np.ufunc) -> None:

@@ -102,22 +102,6 @@ class Layout:
         return self.rows // 8, self.columns
 
 
-class _Masks:
-    """A field with masks, or with what draws them: they are many, and wanted once or twice."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = f"_{name}"
-
-    def __get__(self, draws: object, owner: type | None = None) -> Elements:
-        if draws is None:
-            raise AttributeError  # the field has no default
-        value: Elements | Callable[[], Elements] = vars(draws)[self._name]
-        return value() if callable(value) else value
-
-    def __set__(self, draws: object, value: Elements | Callable[[], Elements]) -> None:
-        vars(draws)[self._name] = value
-
-
 @dataclass(frozen=True, repr=False)
 class Draws:
     """What both holders of k_i draw for the proofs of all three members."""
@@ -128,10 +112,10 @@ class Draws:
     """eta and theta, of proof i + 1."""
     zeta: int
     """Of proof i + 1."""
-    left: _Masks = _Masks()
-    """r and s, of proof i."""
-    right: _Masks = _Masks()
-    """r' and s', of proof i - 1."""
+    left: Callable[[], Elements]
+    """Draws r and s, of proof i: masks are many, and wanted once or twice."""
+    right: Callable[[], Elements]
+    """Draws r' and s', of proof i - 1."""
 
     @classmethod
     def of(cls, keystream: Keystream, layout: Layout) -> "Draws":
@@ -146,7 +130,7 @@ class Draws:
         eta, theta, zeta = draw(3)
         while zeta in field.POINTS:
             (zeta,) = draw(1)
-        return cls(share, Weights(int(eta), int(theta)), int(zeta), left=left, right=right)
+        return cls(share, Weights(int(eta), int(theta)), int(zeta), left, right)
 
 
 class Tape:
@@ -277,7 +261,7 @@ class Check:
         known = self._recorded
         bits = (known.x_own, known.y_other, known.y_own, known.x_other)
         weights = Weights(*field.from_bytes(challenge).tolist())
-        q = quotient(bits, self._own.left, self._other.right, weights)
+        q = quotient(bits, self._own.left(), self._other.right(), weights)
         return challenge + field.to_bytes(q ^ self._own.share)
 
     def evaluations(self) -> bytes:
@@ -286,7 +270,7 @@ class Check:
         bits = (known.x_other, known.y_other, known.e)
         columns, scalar = self.layout.columns, self._scalar(self._other.share, self._own)
         message = np.empty(2 * columns + 1, dtype=_WORD)
-        for some, first, second, linear in self._evaluate(bits, self._other.left, self._own):
+        for some, first, second, linear in self._evaluate(bits, self._other.left(), self._own):
             message[:columns][some] = first
             message[columns:-1][some] = second
             scalar ^= linear
@@ -316,7 +300,7 @@ class Check:
         bits = (known.y_own, known.x_own, known.f())
         total = scalar ^ self._scalar(share, self._other)
         words = self._other.weights.of_words(layout.columns // 64)
-        for some, b, d, linear in self._evaluate(bits, self._own.right, self._other):
+        for some, b, d, linear in self._evaluate(bits, self._own.right(), self._other):
             products = field.multiply(a[some], b) ^ field.multiply(c[some], d)
             total ^= linear ^ weighted(products, words[some.start // 64 : some.stop // 64])
         return not total.any()
