@@ -10,6 +10,8 @@ import pytest
 
 from securefedyj import SecureFedYJ, parameters
 from securefedyj.cli.main import main
+from securefedyj.network import local
+from securefedyj.network.consortium import Feature
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +166,11 @@ def test_report_is_written_and_says_when_it_shows_data(run, tmp_path, capsys, mo
     data = ["--data", str(folder / "table.parquet"), "--output", "mine.html"]
     assert main(["report", str(folder / "transcript.jsonl"), *data]) == 0
     assert capsys.readouterr().out == "mine.html: written. It shows your own data.\n"
+    other = ["--consortium", str(tmp_path / "consortium.toml"), "--output", "units.html"]
+    local.prepare(tmp_path, dict.fromkeys("abc", np.ones((1, 1))), [Feature("ldh", 0.0, 1024.0)])
+    capsys.readouterr()
+    assert main(["report", str(folder / "transcript.jsonl"), *other]) == 1
+    assert "[SFY-REP-010]" in capsys.readouterr().err
     assert "your own data" not in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "your own data" in (tmp_path / "mine.html").read_text(encoding="utf-8")
 

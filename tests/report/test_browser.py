@@ -54,6 +54,15 @@ def test_page_fits_and_charts_have_one_size(width, browser, path):
     assert browser.told == []
 
 
+def test_the_table_is_as_narrow_as_a_telephone(browser, path):
+    browser.open(path, 390)
+    wide = "(e => e.scrollWidth - e.clientWidth)(document.querySelector('.scroll'))"
+    assert browser.evaluate(wide) == 0
+    assert browser.evaluate(f"{ROWS}.length") == 200
+    said = f"getComputedStyle({ROWS}[0].cells[3], '::before').content"
+    assert browser.evaluate(said) == '"center "'
+
+
 def test_table_is_sorted_by_keyboard(browser, path):
     browser.open(path, 1280)
     shifts = f"{ROWS}.map(r => parseFloat(r.cells[6].textContent.replace('−', '-')))"

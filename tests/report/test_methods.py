@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from securefedyj.numerics.arrays import Array
+from securefedyj.parameters import Parameters
 from securefedyj.protocol.simulation import simulate
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import page as report
@@ -27,6 +28,18 @@ def cards(page: str) -> dict[str, str]:
     """The cards by their heads."""
     found = re.findall(r"<h3><bdi>(.*?)</bdi></h3>(.*?)</article>", page, re.S)
     return dict(found)
+
+
+def test_values_are_shown_in_their_units():
+    """Center and range are those that the fitted transformation maps to 0, -1 and 1."""
+    transcript, X = only("yeo-johnson")
+    (name,), result = transcript.agreement.features, transcript.result
+    assert result is not None
+    yj = Parameters.of(transcript).estimator()
+    low, center, high = yj.inverse_transform(np.array([[-1.0], [0.0], [1.0]])).ravel()
+    shown = f"{center:.4g} mg/dl {low:.3g} to {high:.3g} mg/dl"
+    assert shown in text(report.render(transcript, X, units={name: "mg/dl"}))
+    assert ">mg/dl</text>" in report.render(transcript, X, units={name: "mg/dl"})
 
 
 def only(method: str, **changes: object) -> tuple[Transcript, Array]:

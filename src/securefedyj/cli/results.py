@@ -11,6 +11,7 @@ from pathlib import Path
 from securefedyj.cli.display import FAILED, OK, Display, tell
 from securefedyj.cli.options import Commands, add_reading, command, flag, option, reading_of
 from securefedyj.errors import InputError, code_of
+from securefedyj.network.consortium import Consortium
 from securefedyj.protocol.transcript import Transcript
 
 _EXAMPLE = """\
@@ -61,6 +62,7 @@ def add(commands: Commands) -> None:
         ("--cost", "FILE", "cost.json of the run"),
         ("--plan", "FILE", "output of `securefedyj plan --json`"),
         ("--provenance", "FILE", "provenance.json of the run"),
+        ("--consortium", "FILE", "agreed file of the run, for the units of features"),
     ):
         option(parser, name, metavar, words, Path)
     option(parser, "--plots", "N", "maximum number of features to plot", int, 30)
@@ -161,7 +163,16 @@ def write_page(options: argparse.Namespace) -> None:
         _, census = load_or_stream(as_source(options.data, features, *reading), 0)
         values, rows = census.sample, census.rows
     known = None if options.provenance is None else Provenance.read(options.provenance)
+    units = {}
+    if options.consortium is not None:
+        consortium = Consortium.read(options.consortium)
+        if transcript.origin is None or transcript.origin.digest != consortium.digest():
+            raise InputError(
+                "SFY-REP-010", f"{options.consortium} is not the agreed file of this run."
+            )
+        units = consortium.units
     shown = {"cost": cost, "plots": max(options.plots, 0), "rows": rows, "provenance": known}
+    shown["units"] = units
     page.write(options.output, transcript, values, **shown)
     tell(f"{options.output}: written." + ("" if values is None else " It shows your own data."))
 

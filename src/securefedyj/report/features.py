@@ -6,7 +6,7 @@ come from a silo's own rows, and appear only on that silo's own page.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -180,11 +180,18 @@ class Features:
     """All features of a run, and at most a number of `plots`."""
 
     def __init__(
-        self, transcript: Transcript, result: Result, own: OwnRows | None, plots: int
+        self,
+        transcript: Transcript,
+        result: Result,
+        own: OwnRows | None,
+        plots: int,
+        units: Mapping[str, str],
     ) -> None:
         self._transcript, self._result, self._own = transcript, result, own
         self._fits = Fits(transcript, result)
         self._names = self._fits.names
+        names = transcript.agreement.features
+        self._units = [units.get(names[j], "") for j in self._fits.column]
         self._notes = notes_of(transcript, result, own)
         self._drawn = self._chosen(plots)
         self.counts = {note.kind: int(note.chosen.sum()) for note in self._notes}
@@ -234,7 +241,9 @@ class Features:
                     back = None if result.constant[j] else _mapped_back(self._fits, j)
                     own = (x - x.mean()) / x.std()
                     figures = {
-                        "before": charts.histogram(x, f"{name} before", "value", back),
+                        "before": charts.histogram(
+                            x, f"{name} before", card["unit"] or "value", back
+                        ),
                         "after": charts.histogram(
                             z, f"{name} after", "transformed", charts.normal_curve()
                         ),
@@ -250,9 +259,12 @@ class Features:
     def _one(self, j: int) -> dict[str, Any]:
         """What rows and cards have in common."""
         result, own = self._result, self._own
-        numbers = {part: getattr(result, part)[j].item() for part in ("n", "lmbda", "mean", "var")}
+        numbers = {part: getattr(result, part)[j].item() for part in ("n", "lmbda", "center")}
         kinds = [note.kind for note in self._notes if note.chosen[j]]
-        found = {"place": j, "name": self._names[j], "kinds": kinds, **numbers}
+        found = {"place": j, "name": self._names[j], "unit": self._units[j], "kinds": kinds}
+        ends = self._fits.inverse(j, np.array([-1.0, 1.0]))
+        spread = not result.constant[j] and np.isfinite(ends).all()
+        found |= {**numbers, "ends": ends.tolist() if spread else []}
         found["searched"] = self._fits.scale[j] != LINEAR
         if own is None:
             return found

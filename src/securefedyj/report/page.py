@@ -62,12 +62,13 @@ def render(
     plots: int = PLOTS,
     rows: int | None = None,
     provenance: Provenance | None = None,
+    units: Mapping[str, str] | None = None,
 ) -> str:
     """The page as text.
 
     `values` are a silo's own rows to draw, with the features in the order of the agreement, or a
-    sample of that number of `rows`. `cost` has columns by their headings. At most `plots` features
-    are drawn.
+    sample of that number of `rows`. `cost` has columns by their headings, `units` those of features
+    by their names. At most `plots` features are drawn.
     """
     result, agreement = transcript.result, transcript.agreement
     if result is None:
@@ -105,8 +106,8 @@ def render(
         one_could_cheat=one_could_cheat(agreement),
         signs=transcript.signs_opened(),
         bits=transcript.bits_opened(),
-        features=Features(transcript, result, own, plots),
-        quantiles=Quantiles(transcript, values, plots),
+        features=Features(transcript, result, own, plots, units or {}),
+        quantiles=Quantiles(transcript, values, plots, units or {}),
         fitted=agreement.asked.fitted,
         constants=len(np.unique(agreement.asked.column[agreement.asked.fitted][constant])),
         used=[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -19,7 +19,10 @@ from securefedyj.report.features import present
 class Quantiles:
     """The quantiles of a run, and at most a number of `plots`."""
 
-    def __init__(self, transcript: Transcript, values: Array | None, plots: int) -> None:
+    def __init__(
+        self, transcript: Transcript, values: Array | None, plots: int, units: Mapping[str, str]
+    ) -> None:
+        self._units = [units.get(name, "") for name in transcript.agreement.features]
         self._agreement, self._values, self._plots = transcript.agreement, values, plots
         self._found = transcript.quantiles()
         self._counts = transcript.values_of_features()
@@ -35,6 +38,7 @@ class Quantiles:
                 here = float(np.mean(own <= one.value)) if known and own is not None else None
                 name, n = self._agreement.features[j], self._counts[j]
                 row = {"name": name, "n": n, "quantile": quantile, "here": here}
+                row["unit"] = self._units[j]
                 yield {**row, "value": one.value, "rank": one.rank, "refused": one.refused}
 
     def cards(self) -> Iterator[dict[str, Any]]:
@@ -58,7 +62,7 @@ class Quantiles:
                 robust = self._agreement.methods[j].get("robust", ())
                 inside = [i for i, (q, _) in enumerate(known) if q in robust]
                 title = f"quantiles of {name}"
-                card["figure"] = boxes(points, inside, title, own, same)
+                card["figure"] = boxes(points, inside, title, self._units[j], own, same)
             yield card
 
     def _in_order(self, j: int) -> list[tuple[str, Quantile]]:
@@ -69,6 +73,7 @@ def boxes(
     points: Array,
     inside: Sequence[int],
     title: str,
+    unit: str = "",
     own: Array | None = None,
     same: Array | None = None,
 ) -> Markup:
@@ -89,4 +94,4 @@ def boxes(
     chart.box("box", points, (1.36 if bins is not None else 0.75) * top, inside)
     if same is not None:
         chart.box("own box", same, 1.15 * top, inside)
-    return chart.svg(title, "value", "" if bins is None else "density", y_ticks=False)
+    return chart.svg(title, unit or "value", "" if bins is None else "density", y_ticks=False)

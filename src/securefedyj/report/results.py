@@ -151,7 +151,8 @@ def write_report(
     if (folder / COST).exists():
         cost["this run"] = read_cost(folder / COST)
     known = _provenance(transcript, folder)
-    page.write(folder / REPORT, transcript, sample, cost=cost, rows=rows, provenance=known)
+    more = {"provenance": known, "units": consortium.units}
+    page.write(folder / REPORT, transcript, sample, cost=cost, rows=rows, **more)
 
 
 def _provenance(transcript: Transcript, folder: Path) -> Provenance | None:

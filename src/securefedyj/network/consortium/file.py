@@ -174,6 +174,11 @@ class Consortium(ProtocolParameters):
         return tuple(feature.name for feature in self.features)
 
     @property
+    def units(self) -> dict[str, str]:
+        """The units of features by their names."""
+        return {feature.name: feature.unit for feature in self.features}
+
+    @property
     def party_names(self) -> tuple[str, ...]:
         return tuple(party.name for party in self.parties)
 
@@ -256,7 +261,7 @@ class Consortium(ProtocolParameters):
             "name": self.name,
             "agreement": self.agreement().to_json(),
             "parties": [[p.name, p.role, p.fingerprint] for p in self.parties],
-            "units": [feature.unit for feature in self.features],
+            "units": list(self.units.values()),
             "max_interruptions": self.max_interruptions,
         }
         if self.rehearses:
