@@ -296,7 +296,7 @@ def test_folder_with_a_result_and_no_state_is_refused_before_anything_else(three
     error = capsys.readouterr().err
     assert one_sentence(error)
     assert "has a parameters.json and no state.jsonl" in error
-    assert "choose another --output" in error
+    assert "choose another output folder" in error
     assert (result / "parameters.json").read_text() == "mine"
 
 

@@ -462,7 +462,7 @@ def test_a_state_that_was_changed_is_refused_at_once(finished, how):
     path = finished / "bob" / "state.jsonl"
     before = "\n".join(STATES[how](path.read_text().splitlines())) + "\n"
     path.write_text(before)
-    with pytest.raises(JournalError, match=r"(?s)state\.jsonl.*hoose another --output"):
+    with pytest.raises(JournalError, match=r"(?s)state\.jsonl.*hoose another output folder"):
         journal_of(finished, "bob")
     assert path.read_text() == before
 

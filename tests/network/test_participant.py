@@ -223,7 +223,7 @@ def test_who_has_the_result_does_not_need_the_others(tmp_path):
     assert_same_bits(transcript)
     (told,) = [sentence for sentence in said if sentence.startswith("This run is finished: ")]
     assert f"its result is in {tmp_path / 'ana'} and stays as it is" in told
-    assert "For a new fit, choose another --output." in told
+    assert "For a new fit, choose another output folder." in told
     assert "we wait up to 10 seconds until all others have it" in told
     assert said[-1] == "bob and cem confirmed the result and did not say that it is written."
 

@@ -222,7 +222,7 @@ def test_those_who_wait_see_the_hubs_words_and_the_run_goes_on(tmp_path):
         with pytest.raises(JoinError, match="is not the hub's: its digest begins"):
             await net.tasks["cem"]
         for name in ("ana", "bob"):
-            await net.until_said(name, "seconds. Ctrl-C stops")
+            await net.until_said(name, "seconds. You can stop")
         net.start("cem")
         for transcript in (await net.outcomes()).values():
             assert_same_bits(transcript, 8)
@@ -231,7 +231,7 @@ def test_those_who_wait_see_the_hubs_words_and_the_run_goes_on(tmp_path):
     (told,) = [said for said in net.said["bob"] if "refused" in said]
     assert told.startswith("The hub says: Party cem was refused. ")
     after = net.said["bob"][net.said["bob"].index(told) + 1]
-    assert after.endswith(" seconds. Ctrl-C stops; rerun the command to resume.")
+    assert after.endswith(" seconds. You can stop, and start again to resume.")
 
 
 def test_the_peers_are_told_by_a_party_itself_that_it_has_failed(tmp_path):

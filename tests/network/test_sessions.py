@@ -492,7 +492,7 @@ def test_patience_ends_with_a_sentence(tried, sentence):
     later(solo)
     assert solo.state is State.FAILED
     assert str(solo.error).startswith(f"{sentence} Ask ")
-    assert str(solo.error).endswith("; then rerun the command.")
+    assert str(solo.error).endswith("; then start again.")
 
 
 def test_the_last_sentence_repeats_the_cause():
@@ -549,7 +549,7 @@ def test_who_hears_of_a_refusal_is_told_that_we_go_on_waiting_until_when_and_how
         *2
         * [
             "The hub says: Party cem was refused.",
-            "Still waiting for cem, up to 89 more seconds. Ctrl-C stops; rerun the command to "
+            "Still waiting for cem, up to 89 more seconds. You can stop, and start again to "
             "resume.",
         ],
     ]
@@ -1234,4 +1234,4 @@ def test_progress_gives_new_patience():
     assert trio["ana"].is_in(State.FAILED)
     sentence = "Party cem did not come within 100 seconds: stopped after exchange 2."
     assert str(trio["ana"].error).startswith(sentence)
-    assert str(trio["ana"].error).endswith("; then rerun the command to resume.")
+    assert str(trio["ana"].error).endswith("; then start again to resume.")

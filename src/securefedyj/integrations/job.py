@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ RECORD = "securefedyj"
 """What Flower calls our part of a message."""
 RESULT = results.PARAMETERS
 DIGEST, PARTY, PARAMETERS, REASON = "digest", "party", "parameters", "reason"
+OLDEST_FLARE = (2, 9)
 LONGEST_REASON = 1000
 """Characters of a reason that a site returns."""
 
@@ -134,6 +136,18 @@ class Answers:
 
 
 # FLARE.
+
+
+def check_flare(name: str) -> None:
+    """Refuse to work with a FLARE that builds whatever component a job names."""
+    found = version("nvflare")
+    if tuple(map(int, found.split(".")[:2])) < OLDEST_FLARE:
+        oldest = ".".join(map(str, OLDEST_FLARE))
+        raise JobRefused(
+            "SFY-FLARE-005",
+            f"{name} has FLARE {found}, which has no list of the components that a job may use. "
+            f"Install nvflare {oldest} there: pip install 'securefedyj[flare]'.",
+        )
 
 
 def site_in(local: Path, name: str) -> JoinOptions:

@@ -64,7 +64,7 @@ class JoinRun(OwnPart):
             raise InputError(
                 "SFY-JOIN-007",
                 f"{self._output} has a {PARAMETERS} and no {STATE}, so its run cannot be resumed. "
-                "Nothing is replaced; choose another --output.",
+                "Nothing is replaced; choose another output folder.",
             )
         self._record: LedgerRun | None = None
         self._begun = False

@@ -32,7 +32,7 @@ class NotVerified(EndOfRun):
             "machine computes wrongly. No result is written, and this run has ended for good. What "
             "was opened until now is known to all parties: tell your data-protection officer, and "
             "find out why before you agree on a new run, with a new name in the agreed file and a "
-            "new --output.",
+            "new output folder.",
         )
 
 

@@ -56,7 +56,7 @@ class TwoSubmissions(EndOfRun):
             f"{printable(silo)} has signed two different submissions for this agreed file, so it "
             "does not follow the protocol, or somebody else has its key. Nothing was computed. "
             f"Both headers, with their signatures, are in {printable(silo)}.evidence, in the "
-            "--output folder. Find out why; a new run needs a new agreed file.",
+            "output folder. Find out why; a new run needs a new agreed file.",
         )
         self.silo, self.evidence = silo, b"".join(head.data for head in heads)
 

@@ -27,11 +27,12 @@ from nvflare.private.aux_runner import AuxMsgTarget, AuxRunner
 from nvflare.private.fed.client.shell_cmd import ShellCommandProcessor
 from nvflare.recipe import SimEnv
 
+from securefedyj.integrations import job
 from securefedyj.integrations.flare import executor as executors
 from securefedyj.integrations.flare.executor import TASK, AuxBus, SecureFedYJExecutor
 from securefedyj.integrations.flare.provision import ALLOWED, allow, close
-from securefedyj.integrations.flare.recipe import SecureFedYJRecipe
-from securefedyj.integrations.job import DIGEST, PARAMETERS, REASON, named
+from securefedyj.integrations.flare.recipe import SecureFedYJRecipe, result_of
+from securefedyj.integrations.job import DIGEST, PARAMETERS, REASON, NoResult, named
 from securefedyj.network.consortium import Consortium
 from tests.patience import PATIENCE
 
@@ -113,7 +114,35 @@ def test_bus_holds_packets_up_to_a_bound(monkeypatch):
     asyncio.run(run())
 
 
+# The recipe.
+
+
+def test_a_job_that_failed_does_not_look_like_a_success(tmp_path):
+    """FLARE returns a folder in any case."""
+
+    def run(folder):
+        return types.SimpleNamespace(
+            get_result=lambda clean_up: folder, get_status=lambda: "FINISHED:ABORTED\x1b"
+        )
+
+    for folder in (None, str(tmp_path)):
+        with pytest.raises(NoResult, match=r"FINISHED:ABORTED\\x1b") as failed:
+            result_of(run(folder))
+        assert failed.value.code == "SFY-FLARE-004"
+    (tmp_path / "server").mkdir()
+    (tmp_path / "server" / "parameters.json").write_text("{}")
+    assert result_of(run(str(tmp_path))) == tmp_path / "server" / "parameters.json"
+
+
 # The executor.
+
+
+@pytest.mark.parametrize("release", ["2.6.2", "2.7.1", "2.8.0rc1"])
+def test_a_site_with_a_flare_that_builds_anything_takes_no_part(folder, monkeypatch, release):
+    monkeypatch.setattr(job, "version", lambda name: release)
+    reply = execute(folder, "north", named(Consortium.read(folder / "consortium.toml")))
+    assert f"north has FLARE {release}" in reply[REASON]
+    assert PARAMETERS not in reply
 
 
 def execute(folder, client: str, digest: object, signal: Signal | None = None) -> Shareable:

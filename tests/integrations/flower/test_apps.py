@@ -7,6 +7,8 @@ import json
 import os
 import sys
 import zipfile
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ pytest.importorskip("flwr")
 
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.cli.build import build_fab_from_disk
+from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.constant import TASK_TYPE_TO_COMMAND
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode import cli
@@ -37,12 +40,14 @@ def context(**config: Any) -> Context:
 class Nodes:
     """Nodes in this process, in place of Flower's grid; keeps all that goes through it."""
 
-    def __init__(self, answers: list[Any]) -> None:
-        self._answers, self._sent = answers, list[Message]()
+    def __init__(self, answers: list[Any], names: Sequence[str]) -> None:
+        self._answers, self._names, self._sent = answers, names, list[Message]()
         self.handled: list[Message] = []
 
-    def get_node_ids(self) -> list[int]:
-        return list(range(1, len(self._answers) + 1))
+    def get_nodes(self) -> list[NodeInfo]:
+        """Those that are registered have names."""
+        named = zip_longest(self._answers, self._names, fillvalue="")
+        return [NodeInfo(node_id=n, name=name) for n, (_, name) in enumerate(named, start=1)]
 
     def push_messages(self, messages: list[Message]) -> list[str]:
         for number, message in enumerate(messages):
@@ -69,8 +74,8 @@ def results(*names: str) -> list[Any]:
     return [{"party": name, "parameters": RESULT} for name in names]
 
 
-def run_server(answers: list[Any], **config: Any) -> Nodes:
-    nodes = Nodes(answers)
+def run_server(answers: list[Any], names: Sequence[str] = (), **config: Any) -> Nodes:
+    nodes = Nodes(answers, names)
     given = {"digest": "sha256:00", "parties": ", ".join(NAMES), "timeout": 60, "output": ""}
     run = Context(1, 1, {}, RecordDict(), given | config)
     server.app(nodes, run)
@@ -109,6 +114,15 @@ def test_result_is_in_the_log_without_an_output(capsys):
 def test_server_has_no_result_unless_each_party_returns_it(answers, sentence):
     with pytest.raises(NoResult, match=sentence):
         run_server(answers)
+
+
+def test_a_node_that_is_registered_under_the_name_of_a_party_is_called_so():
+    answers = [*results("north", "south"), Error(3, "gone")]
+    with pytest.raises(NoResult, match="Flower says of party west, SuperNode 3: gone"):
+        run_server(answers, NAMES)
+    nodes = run_server(results(*NAMES), ("north", "another"))
+    contents = [dict(message.content["securefedyj"]) for message in nodes.handled[:3]]
+    assert [content.get("party") for content in contents] == ["north", None, None]
 
 
 def test_words_of_a_node_are_harmless_and_few():

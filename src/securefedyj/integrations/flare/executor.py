@@ -123,6 +123,7 @@ class SecureFedYJExecutor(Executor):
         say = job.notes(local)
         self._bus = bus = AuxBus(context.get_engine())
         try:
+            job.check_flare(client)
             site = job.site_in(local, client)
             say = job.notes(site.output)
             return await job.take_part(site, client, digest, bus, say, lambda: abort.triggered)

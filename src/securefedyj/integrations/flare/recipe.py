@@ -5,14 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from nvflare.job_config.api import FedJob
+from nvflare.recipe.run import Run
 from nvflare.recipe.sim_env import SimEnv
 from nvflare.recipe.spec import ExecEnv, Recipe
 
 from securefedyj.integrations.flare.controller import SecureFedYJController
 from securefedyj.integrations.flare.executor import TASK, SecureFedYJExecutor
 from securefedyj.integrations.flare.provision import allow
-from securefedyj.integrations.job import named
+from securefedyj.integrations.job import RESULT, NoResult, named
 from securefedyj.network.consortium import Consortium
+from securefedyj.printable import shown
 
 
 class SecureFedYJRecipe(Recipe):
@@ -33,7 +35,8 @@ class SecureFedYJRecipe(Recipe):
     Examples
     --------
     >>> recipe = SecureFedYJRecipe(name="fit", consortium="consortium.toml")  # doctest: +SKIP
-    >>> recipe.execute(ProdEnv(startup_kit_location="admin@example.org"))  # doctest: +SKIP
+    >>> run = recipe.execute(ProdEnv(startup_kit_location="admin@example.org"))  # doctest: +SKIP
+    >>> result_of(run)  # doctest: +SKIP
     """
 
     def __init__(self, name: str, consortium: Path | str | Consortium, timeout: int = 0) -> None:
@@ -53,3 +56,21 @@ class SecureFedYJRecipe(Recipe):
             local = Path(env.workspace_root) / self._job.name / "local"
             local.mkdir(parents=True, exist_ok=True)
             allow(local)
+
+
+def result_of(run: Run) -> Path:
+    """Wait for the job to end; return the server's parameters.json, or raise NoResult.
+
+    FLARE itself returns a folder for a job that has failed, too. This stops what the run's
+    environment has started, and leaves its files.
+    """
+    folder = run.get_result(clean_up=False)
+    found = [] if folder is None else list(Path(folder).rglob(RESULT))
+    if len(found) != 1:
+        raise NoResult(
+            "SFY-FLARE-004",
+            f"The job has no {RESULT}; FLARE says: {shown(run.get_status())}. The reason is in the "
+            "log of the job at FLARE's server, and what is about one site in securefedyj.log there "
+            "(docs/flare.md). Submit the job again to resume.",
+        )
+    return found[0]

@@ -62,7 +62,7 @@ def open_journal(
         if lines.size > 4 * largest_record(agreement):
             raise JournalError(
                 "SFY-JOIN-023",
-                f"{lines.path} is larger than a run can make it; choose another --output.",
+                f"{lines.path} is larger than a run can make it; choose another output folder.",
             )
         known = lines.read(mend=True)  # nothing was sent after a line that a crash has cut short
         try:
@@ -77,7 +77,7 @@ def open_journal(
         except (Malformed, UnicodeDecodeError) as error:
             raise JournalError(
                 code_of(error, "SFY-JOIN-026"),
-                f"{lines.path} cannot be read: {error}. Choose another --output.",
+                f"{lines.path} cannot be read: {error}. Choose another output folder.",
             ) from None
         if memory.running and not memory.finished:
             memory.interrupt(name)
@@ -99,7 +99,7 @@ def _lock(lines: LineFile) -> None:
     except OSError as error:
         raise JournalError(
             "SFY-JOIN-025",
-            f"cannot lock {lines.path}: {error.strerror}. Choose another --output, on a file "
+            f"cannot lock {lines.path}: {error.strerror}. Choose another output folder, on a file "
             "system that has locks.",
         ) from None
 
@@ -128,7 +128,7 @@ def _replay(
     if first.file != digest:
         raise JournalError(
             "SFY-JOIN-020",
-            f"{path} is from a run with another agreed file; choose another --output.",
+            f"{path} is from a run with another agreed file; choose another output folder.",
         )
     if first.rows != of_rows(bytes.fromhex(first.key)):
         raise JournalError(
@@ -136,7 +136,7 @@ def _replay(
             f"The rows are not those that this run began with ({path}): two results over "
             "rows that differ a little can reveal the difference. Use the same table again, or "
             "agree on a new run for the new rows: with a new name in the agreed file and a new "
-            "--output.",
+            "output folder.",
         )
     for number, line in enumerate(lines[1:], start=2):
         try:
@@ -153,5 +153,5 @@ def _replay(
         raise JournalError(
             "SFY-JOIN-022",
             f"{path} is not as it was when all parties confirmed the result; choose "
-            "another --output.",
+            "another output folder.",
         )

@@ -41,7 +41,7 @@ MOST_REPEATS = 1
 The final opening of a verified run is different: its parts are sent again as they are.
 """
 
-NEW_RUN = "Agree on a new run, with a new name in the agreed file and a new --output."
+NEW_RUN = "Agree on a new run, with a new name in the agreed file and a new output folder."
 
 Outcome: TypeAlias = Transcript | TooFewValues
 """What all parties of a run end with."""

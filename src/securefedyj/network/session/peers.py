@@ -211,8 +211,8 @@ class Patience:
         who = f"{parties_in_words(names)} {'is' if len(names) == 1 else 'are'}"
         return (
             f"{who} there, and sent nothing of this session for more than {self._wait:g} seconds"
-            f"{where}: stopped. Rerun the command to resume; if sums take longer there, "
-            "give all parties a longer --wait."
+            f"{where}: stopped. Start again to resume; if sums take longer there, "
+            "give all parties a longer wait."
         )
 
     def warnings(self, where: str, now: float) -> Iterator[str]:
@@ -256,7 +256,7 @@ class Patience:
         purpose = " to have the result, too" if confirmed else " to compare the result" * opened
         left = f"{longest:g}" if since < JUST_NOW else f"{max(longest - since, 0):.0f} more"
         waiting = "Still waiting for" if known else "Waiting for"
-        end = " seconds. Ctrl-C stops; rerun the command to resume." if again else " seconds."
+        end = " seconds. You can stop, and start again to resume." if again else " seconds."
         return f"{waiting} {in_words(missing)}{purpose}, up to {left}{end}"
 
     def blame(self, now: float) -> str:

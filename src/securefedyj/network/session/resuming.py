@@ -102,7 +102,7 @@ def starting_point(memory: Memory, own: Begin, peers: Mapping[str, Begin]) -> Be
         raise JoinError(
             "SFY-JOIN-009",
             f"One party has {most} openings of this run, and all others have "
-            f"{start.reveals} or fewer: they have lost their record of it. If their --output "
+            f"{start.reveals} or fewer: they have lost their record of it. If their output "
             f"folders cannot be found, {_NEW_RUN}",
         )
     if memory.confirmed:
@@ -135,7 +135,7 @@ def _check_claim(peer: str, own: Begin, peers: Mapping[str, Begin], memory: Memo
                 "SFY-JOIN-013",
                 f"Party {peer} claims {begin.reveals} openings of this run; without us "
                 f"there can be {memory.most} at most. If we have lost our record, come back with "
-                f"the earlier --output folder; if that is lost, {_NEW_RUN}",
+                f"the earlier output folder; if that is lost, {_NEW_RUN}",
             )
         return
     if begin.digest != memory.transcript.digest(begin.reveals).hex() or (
@@ -152,7 +152,7 @@ def _check_claim(peer: str, own: Begin, peers: Mapping[str, Begin], memory: Memo
             "SFY-JOIN-012",
             f"Party {peer} has {begin.reveals} openings of this run, and has taken part in at "
             f"least {memory.least}: it has lost its record. It must come back with its earlier "
-            f"--output folder; if that is lost, {_NEW_RUN}",
+            f"output folder; if that is lost, {_NEW_RUN}",
         )
 
 

@@ -226,7 +226,7 @@ class Sessions(PartyRun):
             raise OutOfPatience(
                 "SFY-JOIN-055",
                 f"All was opened, and {in_words(late)} did not confirm the result {wait}: it is "
-                "not written. Rerun the command at every party: the results are compared then, "
+                "not written. Start again at every party: the results are compared then, "
                 "and nothing is opened again.",
             )
         what, remedy = self._patience.blame(self._now.steady), "Ask them to start"
@@ -236,7 +236,7 @@ class Sessions(PartyRun):
         done = exchanges_done(self._memory.transcript)
         kept, again = (f" after exchange {done}", " to resume") if done else ("", "")
         why = f"{what} {wait}: stopped{kept}. {self._cause}".rstrip()
-        raise OutOfPatience("SFY-JOIN-052", f"{why} {remedy}; then rerun the command{again}.")
+        raise OutOfPatience("SFY-JOIN-052", f"{why} {remedy}; then start again{again}.")
 
 
 def _culprit(peer: str, payload: bytes, terms: SessionTerms) -> str:
