@@ -123,5 +123,9 @@ def test_without_the_library_a_party_is_told_what_to_install(tmp_path, monkeypat
     said = capsys.readouterr().err
     assert "needs MPyC 0.11, and 0.12 is here: pip install 'securefedyj[mpyc]'" in said
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    for data in ([], ["--data", str(tmp_path / "ana.csv"), "--ledger", str(tmp_path / "ledger")]):
+        assert main(["check", str(tmp_path / "consortium.toml"), *data]) == 0
+        told = " ".join(capsys.readouterr().out.split())
+        assert "this machine cannot take part yet. Engine 'mpyc' needs the MPyC library" in told
     assert join(tmp_path) == 1
     assert "needs the MPyC library: pip install 'securefedyj[mpyc]'" in capsys.readouterr().err

@@ -14,6 +14,7 @@ from securefedyj.cli import options as shared
 from securefedyj.cli import rehearse
 from securefedyj.cli.display import COLUMNS, FAILED, OK, short, tell, wrapped
 from securefedyj.cli.options import Commands, command, flag, option
+from securefedyj.engines.registry import facts_of
 from securefedyj.errors import InputError
 from securefedyj.network.consortium import ENGINE, Consortium, Feature
 from securefedyj.network.consortium.succession import differences, note_on_two_results
@@ -129,11 +130,21 @@ def check(options: argparse.Namespace) -> int:
         who = secrecy_of(consortium.engine).collusion
         collusion = who(consortium.committee, len(consortium.silos))
     notes = [consortium.note_on_steps()]
-    notes += [wrapped(note(consortium)) for note in (note_on_submission, note_on_silos)]
+    about = (note_on_submission, note_on_silos, note_on_engine)
+    notes += [wrapped(note(consortium)) for note in about]
     shown = {"path": options.consortium, "collusion": collusion, "asked_of": _asked_of,
              "points": _points_of(consortium)}  # fmt: skip
     tell(_text("agreed.txt", consortium, notes=filter(None, notes), **shown))
     return OK
+
+
+def note_on_engine(consortium: Consortium) -> str:
+    """What this machine lacks to take part; empty if nothing."""
+    try:
+        facts_of(consortium.engine).check_ready()
+    except ImportError as error:
+        return f"Warning: this machine cannot take part yet. {error}."
+    return ""
 
 
 def tell_differences(before: Consortium, after: Consortium, path: Path) -> None:
@@ -237,7 +248,7 @@ def examine(
     def source() -> Source:
         return lacking(reader.source(data, names, *reading), left_out)
 
-    examined = Examined(checked, [note_on_silos(consortium)], [])
+    examined = Examined(checked, [note_on_silos(consortium), note_on_engine(consortium)], [])
     if not examined.stops and consortium.submitted:
         where = (data, reading[1]) if reader is HERE else (data, None)
         checked.findings.extend(_off_points(consortium, source(), *where))

@@ -202,8 +202,8 @@ class _Participant:
             self._settings.say(
                 f"This run is finished: its result is in {self._settings.output} and stays as it "
                 "is. For a new fit, choose another output folder. A party that lacks the result "
-                f"can get it now: we wait up to {self._settings.wait:g} seconds until all others have it. "
-                "If they do, you can stop this."
+                f"can get it now: we wait up to {self._settings.wait:g} seconds until all others "
+                "have it. If they do, you can stop this."
             )
             self._settings.done(outcome, None)
         elif self._memory.interruptions:
