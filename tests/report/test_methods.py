@@ -32,7 +32,7 @@ def cards(page: str) -> dict[str, str]:
 
 def test_values_are_shown_in_their_units():
     """Center and range are those that the fitted transformation maps to 0, -1 and 1."""
-    transcript, X = only("yeo-johnson")
+    transcript, X = only("box-cox")
     (name,), result = transcript.agreement.features, transcript.result
     assert result is not None
     yj = Parameters.of(transcript).estimator()
