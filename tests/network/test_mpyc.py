@@ -118,11 +118,11 @@ def join(folder: Path) -> int:
 def test_without_the_library_a_party_is_told_what_to_install(tmp_path, monkeypatch, capsys):
     prepare(tmp_path)
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.12")
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: "there")
     assert join(tmp_path) == 1
     said = capsys.readouterr().err
     assert "needs MPyC 0.11, and 0.12 is here: pip install 'securefedyj[mpyc]'" in said
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    there = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda x: None if x == "mpyc" else there(x))
     for data in ([], ["--data", str(tmp_path / "ana.csv"), "--ledger", str(tmp_path / "ledger")]):
         assert main(["check", str(tmp_path / "consortium.toml"), *data]) == 0
         told = " ".join(capsys.readouterr().out.split())
