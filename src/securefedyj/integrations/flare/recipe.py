@@ -12,7 +12,7 @@ from nvflare.recipe.spec import ExecEnv, Recipe
 from securefedyj.integrations.flare.controller import SecureFedYJController
 from securefedyj.integrations.flare.executor import TASK, SecureFedYJExecutor
 from securefedyj.integrations.flare.provision import allow
-from securefedyj.integrations.job import RESULT, NoResult, named
+from securefedyj.integrations.job import LOG, RESULT, NoResult, named
 from securefedyj.network.consortium import Consortium
 from securefedyj.printable import shown
 
@@ -66,11 +66,12 @@ def result_of(run: Run) -> Path:
     """
     folder = run.get_result(clean_up=False)
     found = [] if folder is None else list(Path(folder).rglob(RESULT))
-    if len(found) != 1:
-        raise NoResult(
-            "SFY-FLARE-004",
-            f"The job has no {RESULT}; FLARE says: {shown(run.get_status())}. The reason is in the "
-            "log of the job at FLARE's server, and what is about one site in securefedyj.log there "
-            "(docs/flare.md). Submit the job again to resume.",
-        )
-    return found[0]
+    if len(found) == 1:
+        return found[0]
+    logs = [] if folder is None else sorted(Path(folder).rglob("log.txt"))
+    raise NoResult(
+        "SFY-FLARE-004",
+        f"The job has no {RESULT}; FLARE says: {shown(run.get_status())}. The reason is in "
+        f"{logs[0] if logs else 'the log of the job at the server of FLARE'}, and what is about "
+        f"one site alone in its {LOG} (docs/flare.md). Submit the job again to resume.",
+    )
