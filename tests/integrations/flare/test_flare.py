@@ -131,7 +131,7 @@ def test_a_job_that_failed_does_not_look_like_a_success(tmp_path):
         assert failed.value.code == "SFY-FLARE-004"
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "log.txt").write_text("south refuses this job")
-    with pytest.raises(NoResult, match="workspace/log.txt, and what"):
+    with pytest.raises(NoResult, match=r"workspace/log\.txt, and what"):
         result_of(run(str(tmp_path)))
     (tmp_path / "server").mkdir()
     (tmp_path / "server" / "parameters.json").write_text("{}")
