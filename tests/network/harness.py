@@ -172,7 +172,7 @@ class Loopback:
         self.cables[name] = cable = Cable(consortium.agreed_hub().port)
         if silo is None:
             silo = timed_silo(self.consortium.agreement(), self.tables[name])
-        output = self.folder / name
+        output = options.pop("output", self.folder / name)
         output.mkdir(exist_ok=True)
         progress, done = options.pop("progress", None), options.pop("done", None)
         table = self.tables[name]

@@ -17,7 +17,7 @@ from securefedyj.numerics.encoding import choose_encoding
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.program import secure_fed_yj
 from securefedyj.protocol.reveals import MAGNITUDE_STEP
-from securefedyj.protocol.schedule import MOST_VALUES, features_at_once
+from securefedyj.protocol.schedule import MOST_VALUES, claimed, features_at_once
 from securefedyj.strict import parse
 
 _HEADERS = 1 << 16
@@ -71,9 +71,14 @@ def rounds_at_most(agreement: Agreement, features: int) -> list[list[RoundCost]]
     asked, found = agreement.asked, list[list[RoundCost]]()
     openings = max(agreement.max_steps, asked.most_steps()) + 4
     for widest in _widest(agreement)[0]:
-        alike = replace(agreement.about([widest] * features), minimum_values=0)
-        # First that all features vary, where that is asked; then the direction.
-        first = [1] * bool(asked.searched[widest])
+        some = [widest] * features
+        given = agreement.given[asked.column]
+        if agreement.submitted and not given[widest]:  # the run submits others
+            some.append(int(np.flatnonzero(given)[0]))
+        alike = replace(agreement.about(some), minimum_values=0)
+        # First that all totals are possible and all features vary, where that is asked; then the
+        # direction.
+        first = [1] * (len(claimed(alike)) + bool(asked.searched[some].any()))
         for up in (0, 1):
             found.append(list(count_rounds(run, MOST_VALUES, [*first, *[up] * openings])))
     return found

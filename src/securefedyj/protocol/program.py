@@ -19,7 +19,7 @@ import numpy as np
 from securefedyj.engines import Engine, Shared, SharedBits
 from securefedyj.engines.interface import Verifying
 from securefedyj.engines.registry import facts_of
-from securefedyj.errors import InputError
+from securefedyj.errors import InputError, ProtocolError
 from securefedyj.numerics.arrays import Bools, Index
 from securefedyj.numerics.search import Speculation, speculate
 from securefedyj.numerics.sums import Silo
@@ -109,7 +109,7 @@ def _must_be_of(transcript: Transcript, headers: bytes) -> None:
     """Refuse other submissions than those that an earlier session began with."""
     for began in transcript.all(Headers):
         if began.digest != headers.hex():
-            raise InputError(
+            raise ProtocolError(
                 "SFY-RUN-015",
                 f"this run began with other submissions (digest {began.digest[:16]}, now "
                 f"{headers.hex()[:16]}): put back the files that it began with.",

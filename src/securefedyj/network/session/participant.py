@@ -352,9 +352,12 @@ class _Participant:
         self, transcript: Transcript, accepted: tuple[int, bytes] | None
     ) -> Transcript:
         settings, name, agreement = self._settings, self._settings.name, self._agreement
+        submissions = None
         if agreement.submitted:
-            await settle(settings.consortium, name, settings.copies, settings.say)
-        return await run_party(name, agreement, self._silo, transcript, self._memory, accepted)
+            submissions = await settle(settings.consortium, name, settings.copies, settings.say)
+        return await run_party(
+            name, agreement, self._silo, transcript, self._memory, accepted, submissions
+        )
 
     def _revealed(self) -> None:
         self._dialer.progress()
