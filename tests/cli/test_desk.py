@@ -179,6 +179,7 @@ def test_the_browser_is_started_without_the_secret_in_its_arguments(tmp_path, mo
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(webbrowser, "open", browse)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(LocalSite, "serve_forever", no_more)
@@ -192,6 +193,7 @@ def test_the_browser_is_started_without_the_secret_in_its_arguments(tmp_path, mo
     assert main(["desk", "--no-browser"]) == 130
     assert len(opened) == 1
     assert token not in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
 
 
 # What they show
@@ -273,8 +275,23 @@ def test_files_are_chosen_and_fill_in_what_stands_beside_them(person, chosen, tm
     assert f'value="{tmp_path / "consortium-result"}"' in form
     assert 'name="own_minimum" value="7"' in form
     assert ">?\n-9</textarea>" in form
+    (tmp_path / ".keys").mkdir()
+    assert ".keys/" in person.get("folder?field=key").text
+    assert ".keys/" not in person.get("folder?field=data").text
     person.post("check", ledger=chosen["ledger"])
     assert "north (silo)" in person.watch()
+
+
+def test_the_report_belongs_to_no_site(person, chosen, tmp_path):
+    """It has a script; if somebody has changed it, that must not reach these pages."""
+    person.post("check", **chosen)
+    person.watch()
+    (tmp_path / "result").mkdir()
+    (tmp_path / "result" / "report.html").write_text(EVIL)
+    report = person.get("report")
+    assert report.text == EVIL
+    policy = report.headers["Content-Security-Policy"].split("; ")
+    assert {"sandbox allow-scripts", "default-src 'none'"} < set(policy)
 
 
 def test_a_folder_that_cannot_be_read_is_said(person, tmp_path):

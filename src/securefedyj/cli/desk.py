@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import html
+import os
 import signal
 import tempfile
 import webbrowser
@@ -29,7 +30,8 @@ def run(options: argparse.Namespace) -> None:
 
     desk = Desk()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with LocalSite(desk.answer) as site, tempfile.TemporaryDirectory() as folder:
+    home = Path.home() if os.access(Path.home(), os.W_OK) else None  # some browsers read no other
+    with LocalSite(desk.answer) as site, tempfile.TemporaryDirectory(dir=home) as folder:
         tell("Open this page in your browser, and keep its address to yourself:")
         tell(f"  {site.url}")
         tell("Press Ctrl-C here when you are done.")

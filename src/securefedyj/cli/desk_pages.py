@@ -62,7 +62,6 @@ class Desk:
             self._fill(read_entries(Path(FILE)))
 
     def end(self) -> None:
-        """Leave a run as after Ctrl-C."""
         if self._job is not None:
             self._job.end()
 
@@ -97,7 +96,8 @@ class Desk:
         near = next((Path(text).expanduser().parent for text in chosen if text), Path.cwd())
         folder = Path(fields.get("folder") or near).resolve()
         entries = sorted(folder.iterdir(), key=lambda path: path.name.lower())
-        seen = [path for path in entries if not path.name.startswith(".")]
+        # Keys may be in a hidden folder, as `keygen --help` advises.
+        seen = [path for path in entries if field in _BESIDE or not path.name.startswith(".")]
         folders = [path for path in seen if path.is_dir()]
         files = [path for path in seen if path.name.lower().endswith(_ENDINGS[field])]
         files = [path for path in files if path not in folders]

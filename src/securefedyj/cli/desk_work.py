@@ -45,7 +45,7 @@ class Job:
         self.progress: Progress | None = None
         self.rows = ""
         self.running, self.stopping, self.failure = True, False, ""
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def say(self, sentence: str) -> None:
@@ -60,8 +60,10 @@ class Job:
         self.rows = f"{count:,}{'' if total is None else f' of {total:,}'} rows {done}"
 
     def end(self) -> None:
+        """Leave a run as after Ctrl-C; a check has nobody to notify."""
         self.stopping = True
-        self._thread.join()
+        if self.what != "check":
+            self._thread.join()
 
     def _run(self) -> None:
         try:
