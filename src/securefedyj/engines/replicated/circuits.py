@@ -1,14 +1,9 @@
-"""Circuits over shared bits, by conjunctions alone (docs/protocol.md, section 8).
+"""Circuits over shared bits, by conjunctions alone (docs/protocol.md, sections 8 and 8.1).
 
-No dealer: the three components of an integer are each known to the two members that hold them, so
-the bits of each are shared without a message, as they are at their own place and 0 at the others.
-An adder that saves carries makes two integers of the three, and trees of carries add these. Every
-conjunction goes through the `Product` that is passed in, which may keep a record of it.
-
+Every conjunction goes through the `Product` that is passed in, which may keep a record of it.
 Generate g says that a carry starts in a stretch of positions, propagate p that one passes through.
-At one position they are a b and a xor b. Neighbouring stretches combine by
-(g, p) o (g', p') = (g xor p g', p p'), the higher one first. Each stage is one round of shared
-products, bit-sliced over all values. No carry comes into the lowest stretch.
+Neighbouring stretches combine by (g, p) o (g', p') = (g xor p g', p p'), the higher one first. Each
+stage is one round of shared products, bit-sliced over all values.
 
 Bits come as planes: the axis after that of the components is the position, the lowest first.
 """

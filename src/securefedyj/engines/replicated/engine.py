@@ -52,9 +52,7 @@ class Replicated(Engine):
     """Replicated secret sharing over Z_{2^k}, against honest-but-curious parties.
 
     Made by `connect`, which agrees on keys. ``role`` is what this party does in each operation, and
-    ``masks`` what it adds to its inputs. Rounds (section 9), with w = 64 * limbs: `agree` 1,
-    `share` 1, `multiply` 1, `negative` 2 + ceil(log2(w / 4)), `bits` 2 + ceil(log2(w - 1)), `open`
-    and `open_bits` 1.
+    ``masks`` what it adds to its inputs. Section 9 has the rounds of each operation.
     """
 
     _kind: type[Additive] = Additive
@@ -158,13 +156,7 @@ class Spare(Additive):
 
 
 class Verified(Replicated, Verifying):
-    """A verified exchange. Made by `Replicated.verified`.
-
-    Rounds, with w = 64 * limbs: `share` 2 (1 without outsiders and helpers), `multiply` 1,
-    `negative` 2 + ceil(log2(w - 2)), `bits` at most 1 + 2 ceil(log2(w - 1)), `below_powers` at
-    most 3 + ceil(log2(w / 8)), `claim_below` at most ceil(log2(w)), `claim_zero` 2 + ceil(log2(w)),
-    `check` 5, `open` and `open_bits` 1, `conjunction` 1, `verdict` ceil(log2(claims)).
-    """
+    """A verified exchange, made by `Replicated.verified`. Section 9.1 has the rounds."""
 
     _kind = Spare
     _limbs_to_spare = 1

@@ -1,47 +1,9 @@
 """Proof of a member's AND gates towards the two others, who learn nothing but that they are right.
 
-docs/protocol.md, section 8. After Boneh, Boyle, Corrigan-Gibbs, Gilboa and Ishai, "Zero-knowledge
-proofs on secret-shared data via fully linear PCPs", CRYPTO 2019, and Boyle, Gilboa, Ishai and Nof,
-"Practical fully secure three-party computation via sublinear distributed zero-knowledge
-proofs", CCS 2019.
-
-Prover i, V1 = i - 1, V2 = i + 1. For every gate of member i, with G(k) what was drawn from k,
-
-    a b + c d + e + f = 0 in GF(2)    with   a = x_i, c = y_i, e = x_i y_i + z_i + G(k_i)   at V1,
-                                             b = y_{i+1}, d = x_{i+1}, f = G(k_{i+1})       at V2.
-
-Gates lie in R rows and C columns. For column c, a_c(t) is the polynomial of degree below R through
-the bits of a at the rows (see `rows`). Masked, A_c = a_c + r_c M and C_c = c_c + s_c M with r, s
-from k_i; B_c = b_c + r'_c M and D_c = d_c + s'_c M with r', s' from k_{i+1}: degree R, and the same
-bits at the rows. With tau_c = theta^(c div 512) eta^(c mod 512 div 64) x^(c mod 64),
-
-    Q(t) = sum of tau_c (A_c B_c + C_c D_c + e_c + f_c)(t)
-
-has degree 2 R and is 0 at all rows if all gates are right. Then q = Q / M has degree R. The prover
-shares q: V1 draws its share from k_i, V2 is sent the other. V1 sends A_c(zeta), C_c(zeta) and the
-scalar sum of tau_c e_c(zeta) + M(zeta) q_1(zeta) to V2, who checks Q(zeta) = M(zeta) q(zeta).
-eta, theta and zeta are from k_{i+2}, which V1 and V2 hold. V1 sends the prover eta and theta, after
-the last gate, and never zeta. The prover sends V2 the eta and theta that it received.
-
-*Sound.* Let the prover cheat. V1 and V2 are honest, and what they hold fixes all polynomials above
-before eta and theta are sent, whatever keys and bits the prover chose. A wrong gate in row r makes
-Q(r) a polynomial in eta and theta that is not 0, as its coefficients are words of 64 columns. Its
-degree is at most 6 + ceil(C / 512), so it is 0 all the same with this probability over 2^64.
-Otherwise Q - M q is not 0 at row r, whichever q was sent. So it is not the polynomial 0, and has at
-most 2 R zeros among the 2^64 - 2^8 zetas outside GF(2^8), and the prover knows nothing of them. A
-cheat goes unnoticed with probability at most (6 + ceil(C / 512) + 2 R) / (2^64 - 2^8): 2^-55.8 for
-a million gates, 2^-53.1 for 100 million, 2^-50 for a billion.
-
-*Zero knowledge.* V1 receives nothing. V2 receives values masked by r_c M(zeta) and s_c M(zeta),
-with M(zeta) not 0; its share of q, masked by V1's; and the scalar, which follows from these and
-what V2 holds, as the check comes out right. The prover receives eta and theta.
-
-A cheating V1 finds a prover whose gates are right, so V2 accepts nothing false. If V1 shifts
-A_c(zeta), the check is off by that shift times tau_c B_c(zeta), which is uniform by r'_c, whatever
-b is: a rejection reveals nothing. V2 rejects a false eta or theta, as the prover forwards
-them. That is needed: were q for tau' in place of tau, V1 could send A_c(zeta) tau'_c / tau_c
-and C_c(zeta) tau'_c / tau_c. Then all that is masked cancels, the check is off by the sum of
-(tau_c - tau'_c) f_c(zeta), and V2 would accept if V1 has guessed this, which depends on b and d.
+docs/protocol.md, section 8.1, "Gates", has the formulas and the names: the prover i, V1 = i - 1 and
+V2 = i + 1; a to f, A_c to D_c, tau, Q, q, zeta. docs/security-details.md, section 8, says why the
+proof is sound and reveals nothing. After Boneh, Boyle, Corrigan-Gibbs, Gilboa and Ishai, CRYPTO
+2019, and Boyle, Gilboa, Ishai and Nof, CCS 2019.
 
 Bits that fill up a byte are gates like others; zeros that fill up the last columns are filled in by
 each verifier for itself, so nothing there can be false.

@@ -1,12 +1,8 @@
 """Inputs of a verified exchange: the same at both holders, and none of a helper.
 
-docs/protocol.md, section 8.1. Members share as in section 8, so both holders of a component have
-the same by definition. A party outside draws components 0 and 1 of its input from two fresh keys,
-which it sends to their holders, and sends the rest to those of component 2. So no member can add
-anything to what an outsider gives. Holders then compare, by hash, what the outsiders gave them.
-
-A helper h, a member without data, shares zeros: it sends G(k_h) - G(k_{h+1}) to member h - 1, who
-knows G(k_h), and receives the hash of G(k_{h+1}) from member h + 1.
+docs/protocol.md, section 8.1, "share". The components of an outsider's input follow from keys, or
+are compared by their holders, so no member can add anything to it. Both neighbours of a helper know
+what it may send.
 """
 
 from collections.abc import Sequence

@@ -1,14 +1,8 @@
 """What the nibbles of A + B carry, when one member knows A and the other two know B.
 
-docs/protocol.md, section 8, "negative".
-
-For nibbles A' and B', four bits each, the carry out of A' + B' is [A' >= 16 - B'] if none comes in
-and [A' >= 15 - B'] if one does. So the member that knows A writes the table [A' >= u] for all u,
-and the members that know B read it at two neighbouring places. Reading is linear in the table: it
-acts on each share of the table alone, whatever the share looks like.
-
-The carry into the highest bit of A + B is the one out of 2 A + 2 B, each modulo 2^w: the nibbles
-are those of the doubled integers.
+docs/protocol.md, section 8, "negative". The member that knows A writes the table [A' >= u] for all
+u, and the members that know B read it at two neighbouring places. Reading is linear in the table:
+it acts on each share of the table alone, whatever the share looks like.
 """
 
 import numpy as np

@@ -1,19 +1,10 @@
-"""Products that one cheating member cannot falsify (docs/protocol.md, section 8).
+"""Products that one cheating member cannot falsify (docs/protocol.md, section 8.1).
 
-Integers have one limb more than they need: they are multiplied modulo 2^W with W = w + 64, and
-right modulo 2^w. For every product z = x y (or sum of products) there is another, c = a y, with the
-same y and a uniform a that no single member knows; both travel in one message. When all of them
-have arrived everywhere, one factor t in [0, 2^64) is opened, and rho = t x - a, which a hides. Then
-
-    t z - c - rho y = 0
-
-if nothing is wrong. If z is off by e and c by e', it is t e - e', and unless 2^w divides e, at most
-one t makes that 0 modulo 2^W: a wrong product passes with a probability of 2^-64. Errors that 2^w
-divides are gone with the highest limb.
-
-After Cramer, Damgard, Escudero, Scholl and Xing, "SPDZ2k", CRYPTO 2018, and Eerikson, Keller,
-Orlandi, Pullonen, Puura and Simkin, "Use your brain! Arithmetic 3PC for any modulus with active
-security", ITC 2020.
+Integers have one limb more than they need. For every product z = x y (or sum of products) there is
+another, c = a y, for a uniform a that no single member knows; both travel in one message. When all
+of them have arrived everywhere, one factor t is opened, and rho = t x - a, which a hides. Then
+t z - c - rho y = 0 if nothing is wrong. After SPDZ2k (CRYPTO 2018), and Eerikson and others (ITC
+2020); docs/security-details.md, section 8, has the odds.
 """
 
 import hashlib

@@ -1,24 +1,14 @@
 """Replicated secret sharing among three members, and the messages it takes.
 
 docs/protocol.md, section 8. After Araki, Furukawa, Lindell, Nof and Ohara, "High-throughput
-semi-honest secure three-party computation with an honest majority", CCS 2016. A value is
-x = x_0 + x_1 + x_2 in a ring; member i holds x_i and x_{i+1} (indices modulo 3), so any two members
-know x and no single one does. Likewise there are three keys, and member i holds k_i and k_{i+1}.
-
-The ring is Z_{2^k} for integers and Z_2 for bits; the formulas are the same. Parties outside
-the committee hold no components: they send inputs and receive openings.
+semi-honest secure three-party computation with an honest majority", CCS 2016. Member i holds the
+components x_i and x_{i+1} and the keys k_i and k_{i+1} (indices modulo 3). The ring is Z_{2^k} for
+integers and Z_2 for bits; the formulas are the same.
 
 Everything sent, except openings, is masked by keystream that the receiver cannot draw, and that is
 used once. All of it is drawn before the round's messages are sent, so that two holders of a key
-draw in the same order, whatever else shares the round.
-
-*Openings.* Every component comes from both of its holders. A party continues when it has all three
-components, from whichever holder is first: no single member can withhold an opening from one party
-while the others continue. What the other holder sends is compared, whenever it comes: no single
-member can open another value to one party unnoticed.
-
-The components are sent as they are, also to parties outside the committee: given the value, they
-are any that sum to it, each as likely as another (docs/protocol.md, section 8, "open").
+draw in the same order, whatever else shares the round. Openings are sent as they are: given the
+value, the components are any that sum to it, each as likely as another.
 """
 
 import math

@@ -1,16 +1,8 @@
 """Frames between a party and the hub, inside their TLS connection, and queues of them.
 
-    offset  size  field, unsigned and big-endian
-         0     4  length of all that follows
-         4     1  type, see `FrameType`
-         5     8  sequence number of this direction, from 0
-        13     4  connection: to the hub, the recipient's; from the hub, the sender's
-        17     1  length of the name
-        18        the name in UTF-8: to the hub, the recipient; from the hub, the sender
-                  the body
-
-TLS already keeps bytes whole and in order. The sequence numbers and limits are there for a faulty
-peer: a frame that does not fit ends the connection with an error, and nothing is guessed.
+docs/hub.md, "Frames", has the fields. TLS already keeps bytes whole and in order; sequence numbers
+and limits are there for a faulty peer: a frame that does not fit ends the connection with an error,
+and nothing is guessed.
 """
 
 import asyncio
