@@ -34,10 +34,11 @@ from hypothesis import strategies as st
 from benchmarks.fuzz import nasty
 from securefedyj import parameters, strict
 from securefedyj.cli.main import main as command
-from securefedyj.errors import ProtocolError
-from securefedyj.network import local
+from securefedyj.errors import InputError, ProtocolError
+from securefedyj.network import local, submission
 from securefedyj.network.consortium import Consortium, ConsortiumError, Feature
 from securefedyj.network.consortium import file as agreed
+from securefedyj.network.keys import sign
 from securefedyj.network.session import records
 from securefedyj.network.session.journal import FILE as STATE
 from securefedyj.network.session.journal import FORMAT, open_journal
@@ -109,6 +110,17 @@ def agreed_file() -> str:
     features = [Feature("lactate", 0.0, 40.0, "mmol/L", "a note"), Feature("age", 0.0, 120.0)]
     consortium = local.prepare(folder() / "keys", tables, features, port=7443)
     return consortium.to_toml()
+
+
+@functools.cache
+def submitted() -> tuple[Consortium, bytes]:
+    """An agreed file, and the submission of a silo to it."""
+    tables = dict.fromkeys(("north", "south", "east", "west"), np.ones((3, 1)))
+    features = [Feature("age", 0.0, 120.0, resolution="1")]
+    place = folder() / "submitted"
+    consortium = local.prepare(place, tables, features, port=7443, submitted=True)
+    counts = np.zeros(121, dtype=np.int64)
+    return consortium, submission.make(consortium, "north", place / "north.key", counts)
 
 
 @functools.cache
@@ -192,6 +204,24 @@ def state_lines() -> list[dict[str, Any]]:
     return [{**header, "agreement": agreement.to_json()}, *begin, *again, *reveals[1:], *end]
 
 
+def header() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(submitted()[1].partition(b"\n")[0])
+    return found
+
+
+def read_submission(content: bytes) -> None:
+    """A header that its silo has signed, so that it is read to the end, or any bytes."""
+    consortium, whole = submitted()
+    signature = (
+        sign(folder() / "submitted" / "north.key", submission.SIGNED, content).hex().encode()
+    )
+    parts = whole.split(b"\n", 2)[2]
+    path = file_of("north.submission", b"\n".join([content, signature, parts]))
+    silently("submission", str(path))
+    silently("submission", str(path), "--json")
+    submission.read(path.read_bytes(), consortium)
+
+
 def read_cost_file(content: bytes) -> None:
     read_cost(file_of("cost.json", content))
 
@@ -272,6 +302,11 @@ TARGETS = {
         ),
         read_cost_file,
         (ValueError,),
+    ),
+    "submission": Target(
+        lambda: st.one_of(nasty.json_documents(header()), nasty.edited(submitted()[1])),
+        read_submission,
+        (InputError,),
     ),
     "record": Target(hostile_records, read_record, (ProtocolError,)),
     "frames": Target(hostile_frames, read_frames, (ProtocolError,)),

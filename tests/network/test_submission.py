@@ -168,7 +168,7 @@ def rewritten(run: Run, data: bytes, signer: str, parts: Any = None, **changes: 
     hashes = [hashlib.sha256(part).hexdigest() for part in parts]
     fields = msgspec.to_builtins(old.header) | {"parts": hashes} | changes
     line = msgspec.json.encode(fields)
-    signature = sign(run.folder / f"{signer}.key", submissions._HEADER, line).hex()
+    signature = sign(run.folder / f"{signer}.key", submissions.SIGNED, line).hex()
     return b"".join([line, b"\n", signature.encode(), b"\n", *parts])
 
 

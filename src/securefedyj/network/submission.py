@@ -36,7 +36,7 @@ from securefedyj.strict import Malformed, Record, convert, hexadecimal, parse
 
 FORMAT: Literal["securefedyj submission"] = "securefedyj submission"
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
-_HEADER, _PART, _MASK, _CONFIRM = (
+SIGNED, _PART, _MASK, _CONFIRM = (
     f"{FORMAT}: {what}" for what in ("header", "part", "mask", "confirmation")
 )
 _MEMBERS = range(3)
@@ -132,7 +132,7 @@ def make(consortium: Consortium, name: str, key: Path, counts: Integers) -> byte
         confirmations=tuple(_derived(one, None, _CONFIRM).hex() for one in keys),
     )
     line = msgspec.json.encode(header)
-    signature = sign(key, _HEADER, line).hex().encode()
+    signature = sign(key, SIGNED, line).hex().encode()
     return b"".join([line, b"\n", signature, b"\n", *parts])
 
 
@@ -172,7 +172,7 @@ def read_head(data: bytes, consortium: Consortium) -> Head:
         signed = raw.hex().encode() == signature and rest[len(signature) :][:1] == b"\n"
     except ValueError:
         signed = False
-    if not signed or not signed_by(certificate, raw, _HEADER, line):
+    if not signed or not signed_by(certificate, raw, SIGNED, line):
         raise InputError(
             "SFY-SUB-004",
             f"{about} does not have the signature of {printable(header.silo)}: the file was "

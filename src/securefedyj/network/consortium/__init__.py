@@ -10,6 +10,8 @@ levels_per_exchange = 4            # a level is one step of the search
 minimum_values = 30
 max_interruptions = 5              # one more ends a run
 verified = true                    # detects a wrong result even if one member cheats
+submitted = true                   # silos submit once; not written if they do not
+claimed_points = 4096              # with submitted: counts of so many points are not negative
 
 [hub]                              # optional: something else may connect the parties
 address = "hub.example.org:7443"
@@ -20,6 +22,7 @@ name = "north"
 role = "silo"                      # or "helper": has no data
 fingerprint = "sha256:..."
 certificate = "-----BEGIN CERTIFICATE-----..."
+keys = "..."                       # for submissions: public ones, signed; only with submitted
 
 [[feature]]
 name = "lactate"
@@ -28,7 +31,9 @@ upper = 40.0
 unit = "mmol/L"                    # optional, as all that follows and note
 method = "yeo-johnson, quantiles"  # one or several; yeo-johnson if there is none
 quantiles = "0.5, 0.95"            # of quantiles; or three instead of the quartiles of robust
-resolution = "0.1"                 # of quantiles; 2^24 steps between the bounds if there is none
+resolution = "0.1"                 # of quantiles, 2^24 steps if there is none; and of a submission
+digits = 3                         # significant ones, of the points of a submission
+round = true                       # submits the point next to each value
 """
 
 from securefedyj.network.consortium.entries import ConsortiumError, Feature, HubEntry, PartyEntry
