@@ -16,9 +16,9 @@
 #define MOST_DIGITS 32
 /* Limbs of a sum, and words of 32 bits beyond it that make room for carries. */
 #define MOST_LIMBS 64
-/* Of a row that is weighed: how many weights, and words of each. */
+/* Of a row that is weighed: how many weights, and digits of each. */
 #define MOST_WEIGHTS 2
-#define WEIGHT_LIMBS 3
+#define WEIGHT_DIGITS 3
 /* Sums of a pass of the pooled fit. */
 #define ROW_SUMS 11
 /* Of a proof of gates: the most rows, and words of 64 columns in a page. */
@@ -56,7 +56,7 @@ struct kernel {
     void (*sums)(const double *values, int64_t room, int64_t first_row, int64_t last_row,
                  const struct pair *pairs, int64_t count, int64_t first, int64_t last,
                  int64_t limbs, uint64_t *result);
-    void (*weighed)(const double *values, const int64_t *start, const uint64_t *weights,
+    void (*weighed)(const double *values, const int64_t *start, const int64_t *weights,
                     int64_t several, int64_t stride, const struct pair *pairs, int64_t count,
                     int64_t first, int64_t last, int64_t limbs, uint64_t *result);
     void (*ranks)(const double *values, int64_t room, const int64_t *rows, const double *points,

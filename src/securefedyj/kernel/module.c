@@ -169,7 +169,7 @@ static PyObject *call_sums(PyObject *self, PyObject *given)
     Py_RETURN_NONE;
 }
 
-/* weighed(level, values[places], start[features + 1], weights[several][WEIGHT_LIMBS][places],
+/* weighed(level, values[places], start[features + 1], weights[several][WEIGHT_DIGITS][places],
  * several, pairs, first, last, limbs, result[4][limbs][several][pairs]) */
 static PyObject *call_weighed(PyObject *self, PyObject *given)
 {
@@ -184,7 +184,7 @@ static PyObject *call_weighed(PyObject *self, PyObject *given)
     for (int64_t j = 0; right && j < features; j++)
         right = start[j] <= start[j + 1] && (start[j + 1] - start[j]) % PADDING == 0;
     if (!fitting(&at, right && several > 0 && several <= MOST_WEIGHTS &&
-                          at.size[2] == several * WEIGHT_LIMBS * places && at.integer[5] >= 0 &&
+                          at.size[2] == several * WEIGHT_DIGITS * places && at.integer[5] >= 0 &&
                           at.integer[6] <= count && limbs > 0 && limbs <= MOST_LIMBS &&
                           at.size[8] == 4 * limbs * several * count &&
                           right_pairs(at.data[4], count, features)))

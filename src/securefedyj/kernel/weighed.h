@@ -1,58 +1,28 @@
 /* The exact sums of rows that occur as often as secret weights say, numerics/weighed.py.
  *
- * A weight is a signed integer of WEIGHT_LIMBS words. What is public decides every branch: the
- * rounded y and d of a point are m 2^shift with m below 2^60, and products w m, w m^2 are added up as
- * they are until another point has other shifts, or signs.
+ * A weight has WEIGHT_DIGITS digits of WEIGHT_BITS bits, the highest of which is signed. What is public
+ * decides every branch. The rounded y and d of a point are m 2^shift with m below 2^56; products of
+ * digits with m, and with the two digits of m m, are added up until another point has other shifts, or
+ * signs. Below BLOCK points they stay below 2^127, for weights below 2^165.
  */
 #include "kernel.h"
 
-#define ONCE (WEIGHT_LIMBS + 1)  /* words of sums of w m */
-#define TWICE (WEIGHT_LIMBS + 2) /* and of w m m */
+#define WEIGHT_BITS 56
 /* Shifts are multiples of this, so that they change rarely. */
-#define COARSE 8
+#define COARSE 4
+#define COEFFICIENTS 6 /* m_y, m_d, and both digits of m_y m_y and of m_y m_d */
 
-/* What points have in common whose products are added up as they are. */
-struct state {
-    int shift_y, shift_d, minus_y, minus_d, far;
-};
+/* What points have in common whose products are added up as they are: their shifts, whether y and d
+ * are negative, and whether they have constants. */
+#define STATE(shift_y, shift_d, minus_y, minus_d, far) \
+    ((uint32_t)((shift_y) << 16 | (shift_d) << 3 | (minus_y) << 2 | (minus_d) << 1 | (far)))
 
-/* What such points sum to, and what all do. */
-struct gathered {
-    uint64_t w[WEIGHT_LIMBS], y[ONCE], d[ONCE], yy[TWICE], yd[TWICE];
-};
 struct collected {
     uint64_t sums[4][MOST_LIMBS], far[MOST_LIMBS], far_y[MOST_LIMBS], far_d[MOST_LIMBS];
 };
 
-/* to += a */
-INLINE void added(const int words, uint64_t *to, const uint64_t *a)
-{
-    unsigned __int128 sum = 0;
-#pragma GCC unroll 8
-    for (int i = 0; i < words; i++) {
-        sum += (unsigned __int128)to[i] + a[i];
-        to[i] = (uint64_t)sum;
-        sum >>= 64;
-    }
-}
-
-/* to += a b, where a is signed and has one word less than to. */
-INLINE void add_scaled(const int words, uint64_t *to, const uint64_t *a, uint64_t b)
-{
-    uint64_t carry = 0, product[TWICE];
-#pragma GCC unroll 8
-    for (int i = 0; i < words - 1; i++) {
-        unsigned __int128 p = (unsigned __int128)a[i] * b + carry;
-        product[i] = (uint64_t)p;
-        carry = (uint64_t)(p >> 64);
-    }
-    /* A negative a is 2^(64 words) less than these bits. */
-    product[words - 1] = carry - (b & -(a[words - 2] >> 63));
-    added(words, to, product);
-}
-
 /* to += or -= a 2^shift modulo 2^(64 limbs). */
-static void add_words(uint64_t *to, int64_t limbs, const uint64_t *a, int words, int64_t shift,
+static void add_words(uint64_t *to, int64_t limbs, const uint64_t *a, int64_t words, int64_t shift,
                       int negative)
 {
     int64_t first = shift >> 6, bits = shift & 63;
@@ -79,10 +49,16 @@ static void add_multiple(uint64_t *to, int64_t limbs, const uint64_t *a, uint64_
         product[i] = (uint64_t)carry;
         carry >>= 64;
     }
-    add_words(to, limbs, product, (int)limbs, shift, negative);
+    add_words(to, limbs, product, limbs, shift, negative);
 }
 
-/* |rint(v 2^grid)| = m 2^shift with a coarse shift. */
+static void add_wide(uint64_t *to, int64_t limbs, wide a, int64_t shift, int negative)
+{
+    uint64_t words[2] = {(uint64_t)a, (uint64_t)(a >> 64)};
+    add_words(to, limbs, words, 2, shift, negative);
+}
+
+/* |rint(v 2^grid)| = m 2^shift, with the scale 2^grid. */
 INLINE uint64_t magnitude_of(double v, double scale, int *shift)
 {
     uint64_t bits;
@@ -98,19 +74,38 @@ INLINE uint64_t magnitude_of(double v, double scale, int *shift)
     return m << exponent % COARSE;
 }
 
-/* Add what was gathered to the sums. */
-static void collect(const struct gathered *from, const struct state *by, struct collected *to,
-                    int64_t limbs)
+/* Add to the sums what points with the same shifts and signs give, for one of their weights. */
+static void gather(const int64_t *weights, int64_t stride, int first, int last,
+                   int64_t (*c)[BLOCK], uint32_t state, struct collected *to, int64_t limbs)
 {
-    add_words(to->sums[0], limbs, from->y, ONCE, by->shift_y, by->minus_y);
-    add_words(to->sums[1], limbs, from->d, ONCE, by->shift_d, by->minus_d);
-    add_words(to->sums[2], limbs, from->yy, TWICE, 2 * by->shift_y, 0);
-    add_words(to->sums[3], limbs, from->yd, TWICE, by->shift_y + by->shift_d,
-              by->minus_y != by->minus_d);
-    if (by->far) {
-        add_words(to->far, limbs, from->w, WEIGHT_LIMBS, 0, 0);
-        add_words(to->far_y, limbs, from->y, ONCE, by->shift_y, by->minus_y);
-        add_words(to->far_d, limbs, from->d, ONCE, by->shift_d, by->minus_d);
+    int shift_y = state >> 16, shift_d = state >> 3 & 0x1FFF;
+    int minus_y = state >> 2 & 1, minus_d = state >> 1 & 1, minus_yd = minus_y ^ minus_d;
+    for (int digit = 0; digit < WEIGHT_DIGITS; digit++, weights += stride) {
+        wide y = 0, d = 0, yy = 0, yy_high = 0, yd = 0, yd_high = 0;
+        for (int r = first; r < last; r++) {
+            wide w = weights[r];
+            y += w * c[0][r];
+            d += w * c[1][r];
+            yy += w * c[2][r];
+            yy_high += w * c[3][r];
+            yd += w * c[4][r];
+            yd_high += w * c[5][r];
+        }
+        int at = WEIGHT_BITS * digit, next = at + WEIGHT_BITS;
+        add_wide(to->sums[0], limbs, y, at + shift_y, minus_y);
+        add_wide(to->sums[1], limbs, d, at + shift_d, minus_d);
+        add_wide(to->sums[2], limbs, yy, at + 2 * shift_y, 0);
+        add_wide(to->sums[2], limbs, yy_high, next + 2 * shift_y, 0);
+        add_wide(to->sums[3], limbs, yd, at + shift_y + shift_d, minus_yd);
+        add_wide(to->sums[3], limbs, yd_high, next + shift_y + shift_d, minus_yd);
+        if (state & 1) {
+            wide w = 0;
+            for (int r = first; r < last; r++)
+                w += weights[r];
+            add_wide(to->far, limbs, w, at, 0);
+            add_wide(to->far_y, limbs, y, at + shift_y, minus_y);
+            add_wide(to->far_d, limbs, d, at + shift_d, minus_d);
+        }
     }
 }
 
@@ -120,70 +115,53 @@ static void collect_constants(double u, int64_t sign, int64_t grid, struct colle
 {
     int64_t y_at, d_at;
     double inverse = 1.0 / fabs(u);
-    uint64_t cy = (uint64_t)constant(inverse, grid, &y_at), twice[MOST_LIMBS] = {0};
+    uint64_t cy = (uint64_t)constant(inverse, grid, &y_at), multiple[MOST_LIMBS] = {0};
     uint64_t cd = (uint64_t)constant(inverse * inverse, grid, &d_at);
     int minus = sign < 0;
-    add_multiple(twice, limbs, at->far, cy, 0, 0);
-    add_words(at->sums[0], limbs, twice, (int)limbs, y_at, minus);
+    add_multiple(multiple, limbs, at->far, cy, 0, 0);
+    add_words(at->sums[0], limbs, multiple, limbs, y_at, minus);
     add_multiple(at->sums[1], limbs, at->far, cd, d_at, 0);
-    add_multiple(at->sums[2], limbs, twice, cy, 2 * y_at, 0);
-    add_multiple(at->sums[3], limbs, twice, cd, y_at + d_at, minus);
+    add_multiple(at->sums[2], limbs, multiple, cy, 2 * y_at, 0);
+    add_multiple(at->sums[3], limbs, multiple, cd, y_at + d_at, minus);
     add_multiple(at->sums[2], limbs, at->far_y, cy, y_at + 1, minus);
     add_multiple(at->sums[3], limbs, at->far_y, cd, d_at, 0);
     add_multiple(at->sums[3], limbs, at->far_d, cy, y_at, minus);
 }
 
-/* Products of the weights of some points with m_y and m_d of each. */
-INLINE void gather(const uint64_t *weights, int64_t stride, int n, const uint64_t *m_y,
-                   const uint64_t *m_d, int far, struct gathered *to)
-{
-    struct gathered at;
-    memset(&at, 0, sizeof at);
-    for (int r = 0; r < n; r++) {
-        uint64_t w[WEIGHT_LIMBS], z[ONCE] = {0};
-#pragma GCC unroll 8
-        for (int a = 0; a < WEIGHT_LIMBS; a++)
-            w[a] = weights[a * stride + r];
-        add_scaled(ONCE, z, w, m_y[r]);
-        add_scaled(ONCE, at.d, w, m_d[r]);
-        add_scaled(TWICE, at.yy, z, m_y[r]);
-        add_scaled(TWICE, at.yd, z, m_d[r]);
-        added(ONCE, at.y, z);
-        if (far)
-            added(WEIGHT_LIMBS, at.w, w);
-    }
-    *to = at;
-}
-
 /* The sums of a pair for each of several weights. */
-static void weigh_pair(const double *values, int64_t count, const uint64_t *weights, int64_t several,
+static void weigh_pair(const double *values, int64_t count, const int64_t *weights, int64_t several,
                        int64_t stride, const struct pair *pair, int64_t limbs,
                        struct collected *totals)
 {
     struct plan plan;
     int closed = plan_of(pair, &plan), decaying = pair->decaying != 0;
     double y[BLOCK], d[BLOCK], scale = ldexp(1.0, (int)pair->grid);
-    int64_t far[BLOCK];
-    uint64_t m_y[BLOCK], m_d[BLOCK];
+    int64_t far[BLOCK], c[COEFFICIENTS][BLOCK], digit = ((int64_t)1 << WEIGHT_BITS) - 1;
     memset(far, 0, sizeof far);
     memset(totals, 0, several * sizeof *totals);
     for (int64_t i = 0; i < count; i += BLOCK) {
         int n = count - i < BLOCK ? (int)(count - i) : BLOCK, first = 0;
-        struct state now = {0}, next;
+        uint32_t now = 0, next = 0;
         residuals_of(closed, decaying, values + i, n, &plan, y, d, far);
         for (int r = 0; r <= n; r++) {
             if (r < n) {
-                next = (struct state){0, 0, y[r] < 0, d[r] < 0, far[r] != 0};
-                m_y[r] = magnitude_of(y[r], scale, &next.shift_y);
-                m_d[r] = magnitude_of(d[r], scale, &next.shift_d);
+                int shift_y, shift_d;
+                uint64_t m_y = magnitude_of(y[r], scale, &shift_y);
+                uint64_t m_d = magnitude_of(d[r], scale, &shift_d);
+                next = STATE(shift_y, shift_d, y[r] < 0, d[r] < 0, far[r] != 0);
+                unsigned __int128 yy = (unsigned __int128)m_y * m_y;
+                unsigned __int128 yd = (unsigned __int128)m_y * m_d;
+                c[0][r] = (int64_t)m_y;
+                c[1][r] = (int64_t)m_d;
+                c[2][r] = (int64_t)yy & digit;
+                c[3][r] = (int64_t)(yy >> WEIGHT_BITS);
+                c[4][r] = (int64_t)yd & digit;
+                c[5][r] = (int64_t)(yd >> WEIGHT_BITS);
             }
-            if (r == n || (r && memcmp(&now, &next, sizeof now))) {
-                for (int64_t k = 0; k < several; k++) {
-                    struct gathered some;
-                    gather(weights + k * WEIGHT_LIMBS * stride + i + first, stride, r - first,
-                           m_y + first, m_d + first, now.far, &some);
-                    collect(&some, &now, totals + k, limbs);
-                }
+            if (r == n || (r && now != next)) {
+                for (int64_t k = 0; k < several; k++)
+                    gather(weights + k * WEIGHT_DIGITS * stride + i, stride, first, r, c, now,
+                           totals + k, limbs);
                 first = r;
             }
             now = next;
@@ -195,15 +173,14 @@ static void weigh_pair(const double *values, int64_t count, const uint64_t *weig
 
 /* S_y, S_d, S_yy and S_yd of some pairs of a feature, whose values begin at start[feature], and each
  * of several weights, in result[4][limbs][several][pairs]. */
-static void weighed(const double *values, const int64_t *start, const uint64_t *weights,
+static void weighed(const double *values, const int64_t *start, const int64_t *weights,
                     int64_t several, int64_t stride, const struct pair *pairs, int64_t count,
                     int64_t first, int64_t last, int64_t limbs, uint64_t *result)
 {
     struct collected totals[MOST_WEIGHTS];
     for (int64_t p = first; p < last; p++) {
-        int64_t from = start[pairs[p].feature];
-        weigh_pair(values + from, start[pairs[p].feature + 1] - from, weights + from, several, stride,
-                   pairs + p, limbs, totals);
+        int64_t from = start[pairs[p].feature], to = start[pairs[p].feature + 1];
+        weigh_pair(values + from, to - from, weights + from, several, stride, pairs + p, limbs, totals);
         for (int which = 0; which < 4; which++)
             for (int64_t limb = 0; limb < limbs; limb++)
                 for (int64_t k = 0; k < several; k++)

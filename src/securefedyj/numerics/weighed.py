@@ -22,6 +22,8 @@ from securefedyj.numerics.wide import Limbs
 
 LIMBS = 3
 """Of a count."""
+# Digits of a count in the kernel, WEIGHT_DIGITS and WEIGHT_BITS there.
+_DIGITS, _BITS = 3, 56
 # Rows of the other sums that a point takes as long as.
 _ROWS_PER_POINT = 8
 _HALF, _LOW_HALF = np.uint64(32), np.uint64(0xFFFF_FFFF)
@@ -49,14 +51,14 @@ class WeighedPoints:
         room = [-(-len(own) // PADDING) * PADDING for own in points]
         self._start: Integers = np.cumsum([0, *room], dtype=np.int64)
         self._values = np.zeros(self._start[-1])
-        self._weights = np.zeros((self.several, LIMBS, self._start[-1]), dtype=np.uint64)
+        self._weights: Integers = np.zeros((self.several, _DIGITS, self._start[-1]), dtype=np.int64)
         for j, (own, some) in enumerate(
             zip(points, map(self._places, range(len(points))), strict=True)
         ):
             one, scale = domain.take(np.full(len(own), j)), domain.scale[j]
             if scale != RANKED:
                 self._values[some] = one.scaled(own) if scale == LINEAR else one.logarithm(own)
-            self._weights[:, :, some] = counts[j]
+            self._weights[:, :, some] = _digits(counts[j])
         self._below = [_running(own.swapaxes(0, 1)) for own in counts]
 
     def count(self, features: Index) -> Limbs:
@@ -120,6 +122,16 @@ class WeighedPoints:
         limbs = len(integers)
         counts = [wide.resize(own, limbs)[:, :, None] for own in self._counts[j]]
         return np.hstack([wide.sum_of_products(integers[:, :, None], own) for own in counts])
+
+
+def _digits(counts: Limbs) -> Integers:
+    """Digits of counts, the lowest first; the highest one has the sign."""
+    low, middle, high = counts.swapaxes(0, 1)
+    mask = np.uint64((1 << _BITS) - 1)
+    parts = [low, low >> np.uint64(56) | middle << np.uint64(8)]
+    top = middle >> np.uint64(48) | high << np.uint64(16)
+    found: Integers = np.stack([*(part & mask for part in parts), top], axis=1).view(np.int64)
+    return found
 
 
 def _joined(found: Sequence[Limbs]) -> Limbs:
