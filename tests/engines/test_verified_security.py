@@ -8,6 +8,7 @@ the receiver has itself: too short to tell anything else. Openings have tests of
 
 from __future__ import annotations
 
+import secrets
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import replace
@@ -35,8 +36,9 @@ PUBLIC = {0: 32, 1: 8 + 16}  # at the front: the list of products; random factor
 SHORT = 48  # a hash, or a challenge behind the list of products
 
 
-def leaks(consortium, value, monkeypatch, *, broken=False):
+def leaks(consortium, value, monkeypatch, *, broken=False, given_before=False):
     """Run an exchange on inputs all equal to `value`; return what in any view is not noise."""
+    shares = [components_of([value] * SIZE) for _ in range(2)]
     recorder = Recorder()
     drawn, held, opened, given = defaultdict(list), {}, defaultdict(list), defaultdict(list)
     guessed = []
@@ -78,8 +80,11 @@ def leaks(consortium, value, monkeypatch, *, broken=False):
     async def program(engine, name):
         context = engine.verified()
         own = wide.from_ints([value] * SIZE, LIMBS) if name in consortium.silos else None
-        x = await context.share(own, size=SIZE, limbs=LIMBS)
-        y = await context.share(own, size=SIZE, limbs=LIMBS)
+        if given_before:
+            x, y = (given_in(context, name, consortium, parts) for parts in shares)
+        else:
+            x = await context.share(own, size=SIZE, limbs=LIMBS)
+            y = await context.share(own, size=SIZE, limbs=LIMBS)
         product = await context.sum_of_products([(x, y), (y, x)])
         signs = await context.negative(product)
         below = await context.below_powers(await context.bits(x), 8, 4)
@@ -114,6 +119,26 @@ def leaks(consortium, value, monkeypatch, *, broken=False):
     return found
 
 
+def components_of(values):
+    """Three components that sum to the values."""
+    first, second = (noise_of(len(values)) for _ in range(2))
+    rest = wide.subtract(wide.subtract(wide.from_ints(values, LIMBS), first), second)
+    return [first, second, rest]
+
+
+def noise_of(size):
+    return np.frombuffer(secrets.token_bytes(8 * LIMBS * size), np.uint64).reshape(LIMBS, size)
+
+
+def given_in(context, name, consortium, parts):
+    """A vector whose components the members hold before the exchange."""
+    held = None
+    if name in consortium.committee:
+        i = consortium.committee.index(name)
+        held = np.stack([parts[i], parts[(i + 1) % 3]])
+    return context.given(held, size=SIZE, limbs=LIMBS)
+
+
 def _secret_parts(messages, receiver, consortium):
     """What a party receives and must be noise, by its kind."""
     own = [m for m in messages if m.recipient == receiver]
@@ -140,6 +165,14 @@ CASES = {"three": THREE, "five": FIVE, "bare": BARE, "alone": ALONE}
 )
 def test_the_view_of_every_party_is_noise(consortium, value, monkeypatch):
     assert leaks(CASES[consortium], wide_enough(INPUTS[value]), monkeypatch) == set()
+
+
+@pytest.mark.parametrize("value", ["zeros", "huge"])
+def test_the_view_of_what_is_given_is_noise(value, monkeypatch):
+    """Components that serve exchange after exchange: whatever is sent has fresh masks."""
+    value = wide_enough(INPUTS[value])
+    for name in ("three", "five"):
+        assert leaks(CASES[name], value, monkeypatch, given_before=True) == set()
 
 
 def wide_enough(value):

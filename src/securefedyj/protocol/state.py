@@ -142,6 +142,8 @@ class RunState(NamedTuple):
         """n of each feature: how many values all silos have together (section 6.1)."""
         parts, engine = self.parted(due.features), self.exchange()
         shared = await self.share(engine, list(map(self.own_counts, parts)))
+        if isinstance(engine, Verifying):
+            await engine.check()
         self.log.opening(self.transcript)
         opened = await in_lockstep(*map(engine.open, shared))
         n = np.zeros(len(due.features), dtype=np.int64)
