@@ -89,7 +89,9 @@ def test_a_run_from_the_choice_of_files_to_the_report(visitor, tmp_path):
     assert "30 rows" in text
     assert "What will be revealed" in text
 
-    # Nobody else is there yet.
+    # Nobody is there yet.
+    person.click("button[value=connect]", "[role=alert]")
+    assert "[SFY-" in person.browser.evaluate("document.body.innerText")
     person.click("button[value=join]", "form[action=stop]")
     person.browser.until("document.body.innerText.includes('hub')")
     assert "Under way" in person.look("work")

@@ -43,6 +43,7 @@ _WORKS = {
     "join": ("Run", "Start"),
     "submit": ("Submission", "Submit"),
     "result": ("Result", "Fetch the result"),
+    "connect": ("Connection", "Test the connection"),
 }
 """What can be under way: the title of its page, and the button that starts it."""
 _BESIDE = {"key": ("certificate", ".pem"), "certificate": ("key", ".key")}

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from securefedyj.cli import check
 from securefedyj.cli.display import TOO_LARGE, sentence_of
+from securefedyj.cli.rehearse import seen
 from securefedyj.joining.call import finished
 from securefedyj.joining.fetching import ResultRun
 from securefedyj.joining.options import JoinOptions
@@ -98,6 +99,13 @@ class Ready(NamedTuple):
     def report(self) -> Path:
         return self.options.output / REPORT
 
+    def next(self, job: Job) -> tuple[str, ...]:
+        """What may be started after some work."""
+        if job.failure or job.what in ("check", "connect"):
+            return self.can
+        later = self.can[self.can.index(job.what) + 1 :]
+        return tuple(what for what in later if what != "connect")
+
     def revealed(self) -> dict[str, Any]:
         """What the page says about secrecy."""
         secrecy, silos = secrecy_of(self.consortium.engine), len(self.consortium.silos)
@@ -118,6 +126,8 @@ def examined_before(options: JoinOptions) -> Ready:
     can += ("join",) if online else ("result",)
     for what in can:
         part_of(what, options)
+    if consortium.hub is not None:
+        can += ("connect",)
     if options.data is not None:
         reading = ((*MISSING, *options.missing), options.dialect)
         given = (options.data, reading, options.ledger)
@@ -137,6 +147,12 @@ def examined_before(options: JoinOptions) -> Ready:
 
 def take_part(ready: Ready, what: str, job: Job) -> None:
     """Do what a button starts."""
+    if what == "connect":
+        options = ready.options
+        _, sentences = seen(ready.consortium, options.key, options.certificate, options.proxy)
+        for sentence in sentences:
+            job.say(sentence)
+        return
     callbacks: dict[str, Any] = {"say": job.say, "warn": job.say, "rows": job.count}
     if what == "join":
         callbacks["progress"] = job.show

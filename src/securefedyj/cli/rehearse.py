@@ -50,19 +50,27 @@ def add(commands: Commands) -> None:
 
 
 def connect(consortium: Consortium, options: argparse.Namespace) -> int:
-    """Say whether the hub can be reached, and who is there; no party notices."""
+    """Print whether the hub can be reached, and who is there."""
     shared.refuse_unless_given(options, "key", "certificate")
-    own = consortium.party_with(read_certificate(options.certificate)).name
+    ahead, sentences = seen(consortium, options.key, options.certificate, options.proxy)
+    for sentence in sentences:
+        tell(wrapped(sentence))
+    return OK if abs(ahead) <= CLOCKS_APART else FAILED
+
+
+def seen(
+    consortium: Consortium, key: Path, certificate: Path, proxy: str | None
+) -> tuple[float, list[str]]:
+    """By how many seconds the hub's clock is ahead, and who is there; no party notices."""
+    own = consortium.party_with(read_certificate(certificate)).name
     consortium.check_clock(time.time())
-    identity = read_identity(options.key, options.certificate)
+    identity = read_identity(key, certificate)
     try:
-        sight = asyncio.run(look(consortium, own, identity, _SECONDS, options.proxy))
+        sight = asyncio.run(look(consortium, own, identity, _SECONDS, proxy))
     except LinkLost as error:
         remedy = "" if isinstance(error, Unwelcome) else f" {_REMEDY}"
         raise JoinError(code_of(error, "SFY-JOIN-060"), f"{error}{remedy}") from None
-    for sentence in _sentences(consortium, own, sight):
-        tell(wrapped(sentence))
-    return OK if abs(sight.ahead) <= CLOCKS_APART else FAILED
+    return sight.ahead, _sentences(consortium, own, sight)
 
 
 def _sentences(consortium: Consortium, own: str, sight: Sight) -> list[str]:
