@@ -123,6 +123,13 @@ def test_quantiles_may_be_the_floats_that_numpy_makes():
     assert fitted.quantiles_.ravel().tolist() == [0, *range(9, 100, 10)]
 
 
+@pytest.mark.parametrize("median", [0.5, "0.5", np.float64(0.5)])
+def test_one_quantile_needs_no_list(median):
+    X = np.arange(9.0)[:, None]
+    fitted = SecureQuantiles(median, bounds=(0, 16), engine="clear").fit([X])
+    assert fitted.quantiles_.tolist() == [[4.0]]
+
+
 def test_values_off_the_grid_are_rounded_up_to_it():
     X = np.random.default_rng(2).normal(size=(101, 3))
     exact = np.array(each_column(X, "0.5"))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.impute import SimpleImputer
@@ -22,6 +22,7 @@ from securefedyj.protocol.methods import Methods, as_quantile
 
 _USES = ("impute", "bins")
 _MEDIAN = "0.5"
+Quantile: TypeAlias = float | str | Decimal | Fraction
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -33,7 +34,7 @@ class SecureQuantiles(SecureTransformer):
 
     Parameters
     ----------
-    quantiles : sequence of float, str, Decimal or Fraction, default=(0.5,)
+    quantiles : float, str, Decimal or Fraction, or a sequence of these, default=(0.5,)
         Up to 100 decimal numbers from 0 to 1; of a float, the first 15 digits count.
     use : {"impute", "bins"}, default="impute"
         What `transform` does. "impute" replaces missing values by the median, which must be among
@@ -71,14 +72,15 @@ class SecureQuantiles(SecureTransformer):
     array([ 20.,  40.,  40.,  50., 900.])
     """
 
-    quantiles: Sequence[float | str | Decimal | Fraction] = field(default=(0.5,), kw_only=False)
+    quantiles: Quantile | Sequence[Quantile] = field(default=(0.5,), kw_only=False)
     use: str = "impute"
     levels_per_exchange: int = 4
     resolution: Any = None
 
     def _quantiles(self) -> list[str]:
         """The quantiles as the agreement has them."""
-        return [as_quantile(f"{q:.15g}" if isinstance(q, float) else q) for q in self.quantiles]
+        given: Any = [self.quantiles] if np.ndim(self.quantiles) == 0 else self.quantiles
+        return [as_quantile(f"{q:.15g}" if isinstance(q, float) else q) for q in given]
 
     def _methods(self) -> Methods:
         check_choice("SFY-FIT-022", "use", self.use, _USES)
