@@ -79,7 +79,8 @@ class SecureQuantiles(SecureTransformer):
 
     def _quantiles(self) -> list[str]:
         """The quantiles as the agreement has them."""
-        given: Any = [self.quantiles] if np.ndim(self.quantiles) == 0 else self.quantiles
+        given: Any = self.quantiles
+        given = [given] if np.ndim(given) == 0 else given
         return [as_quantile(f"{q:.15g}" if isinstance(q, float) else q) for q in given]
 
     def _methods(self) -> Methods:
