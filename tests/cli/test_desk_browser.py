@@ -96,7 +96,7 @@ def test_a_run_from_the_choice_of_files_to_the_report(visitor, tmp_path):
     person.browser.until("document.body.innerText.includes('hub')")
     assert "Under way" in person.look("work")
     person.click("form[action=stop] button", "button[value=join]")
-    assert "You have left the run" in person.look("work")
+    assert "You have stopped this" in person.look("work")
 
     running.start_hub()
     for name in ("east", "south"):

@@ -70,7 +70,7 @@ class Job:
         try:
             self._work(self)
         except Cancelled:
-            self.failure = "You have left the run. Start again resumes it."
+            self.failure = "You have stopped this. The button below resumes it."
         except (OSError, ValueError) as error:
             self.failure = sentence_of(error)
         except (MemoryError, RecursionError, OverflowError):
