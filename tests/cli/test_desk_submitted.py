@@ -1,6 +1,8 @@
-"""A silo outside the committee submits at the desk."""
+"""A silo outside the committee submits at the desk, and fetches the result there later."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from securefedyj.network import local
 from securefedyj.network.consortium import Feature
 from tests.cli.test_desk import Person, person
-from tests.patience import wait_until
+from tests.patience import PATIENCE, wait_until
 
 __all__ = ["person"]  # a fixture
 MEMBERS = ("east", "south", "west")
@@ -16,7 +18,7 @@ COMMAND = ("-m", "securefedyj.cli")
 
 
 @pytest.mark.processes
-def test_a_silo_submits(person: Person, tmp_path):
+def test_a_silo_submits_and_fetches_the_result(person: Person, tmp_path):
     rows = np.rint(np.random.default_rng(4).normal(140, 4, size=(120, 1)))
     silos = ("north", *MEMBERS)
     tables = {name: rows[30 * j :][:30] for j, name in enumerate(silos)}
@@ -46,3 +48,23 @@ def test_a_silo_submits(person: Person, tmp_path):
         assert "Done." in page
         assert "The hub has it." in page
         assert (tmp_path / "desk" / "north.submission").exists()
+        for name in MEMBERS:
+            own = tmp_path / name
+            running.start(f"{name}.submit", *COMMAND, "submit", file, "--key", f"{own}.key",
+                          "--certificate", f"{own}.pem", "--data", f"{own}.csv",
+                          "--ledger", f"{own}.ledger.jsonl")  # fmt: skip
+        for name in MEMBERS:
+            assert running.running.pop(f"{name}.submit").wait(PATIENCE) == 0, running.log(
+                f"{name}.submit"
+            )
+            (tmp_path / f"{name}.csv").unlink()  # start_party would give it
+        for name in MEMBERS:
+            running.start_party(name)
+        person.post("start", what="result")
+        codes = running.wait(PATIENCE)
+        assert set(codes.values()) == {0}, [running.log(name) for name in MEMBERS]
+        page = person.watch()
+    assert "Done." in page
+    assert re.search(r'href="report"', page)
+    results = [tmp_path / folder / "parameters.json" for folder in ("desk", "east")]
+    assert results[0].read_bytes() == results[1].read_bytes()
