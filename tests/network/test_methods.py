@@ -149,8 +149,8 @@ def test_a_run_over_the_hub_gives_the_bits_of_one_process(consortium, tmp_path):
         expected, _ = simulate(consortium.agreement(), list(THREE.values()))
         for transcript in found.values():
             assert transcript.audit().passed
-            assert transcript.quantiles_of(0) == expected.quantiles_of(0)
-            assert transcript.quantiles_of(1) == expected.quantiles_of(1)
+            assert transcript.quantiles()[0] == expected.quantiles()[0]
+            assert transcript.quantiles()[1] == expected.quantiles()[1]
             for method in ("yeo-johnson", "box-cox", "standard"):
                 (columns, fit), (_, other) = transcript.fit_of(method), expected.fit_of(method)
                 assert len(columns) == 1

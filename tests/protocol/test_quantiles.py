@@ -104,7 +104,7 @@ def check(transcript: Transcript, X) -> None:
     assert transcript.audit().findings == []
     for j, methods in enumerate(run.methods):
         bounds = float(run.domain.lower[j]), float(run.domain.upper[j])
-        for q, (value, rank, refused) in transcript.quantiles_of(j).items():
+        for q, (value, rank, refused) in transcript.quantiles()[j].items():
             known = int(np.count_nonzero(~np.isnan(X[:, j])))
             assert q in methods["quantiles"]
             assert rank == max(1, math.ceil(Fraction(q) * known))
@@ -136,7 +136,7 @@ def test_a_quantile_of_two_methods_is_asked_once():
     run = agreed([methods], (0, 10), resolution=("1",))
     assert [q.quantile for q in run.asked.all] == ["0.1", "0.5", "0.9", "0.6"]
     transcript, _ = simulate(run, [np.arange(11.0)[:, None]] * 3)
-    found = transcript.quantiles_of(0)
+    found = transcript.quantiles()[0]
     assert {q: one.value for q, one in found.items()} == {"0.1": 1, "0.5": 5, "0.6": 6, "0.9": 9}
 
 
@@ -151,7 +151,7 @@ def test_ranks_of_too_few_are_not_asked_for(verified):
     x = np.arange(100.0)
     transcript, _ = simulate(run, [np.c_[x[k::3], x[k::3]] for k in range(3)])
     assert transcript.audit().findings == []
-    found = transcript.quantiles_of(0)
+    found = transcript.quantiles()[0]
     assert {q: one.value for q, one in found.items() if not one.refused} == {
         "0.2": 19, "0.5": 49, "0.81": 80,
     }  # fmt: skip
@@ -172,7 +172,7 @@ def test_ranks_of_too_few_are_not_asked_for(verified):
 def test_a_run_in_which_all_ranks_are_refused_has_a_result():
     run = agreed([{"robust": ("0.25", "0.5", "0.75")}], (0, 9), minimum_values=5)
     transcript, _ = simulate(run, [np.ones((2, 1)), np.zeros((2, 1)), np.ones((1, 1))])
-    assert [one.refused != "" for one in transcript.quantiles_of(0).values()] == [True] * 3
+    assert [one.refused != "" for one in transcript.quantiles()[0].values()] == [True] * 3
     assert transcript.audit().findings == []
     assert len(transcript.reveals) == 1
 

@@ -86,7 +86,7 @@ def test_box_has_the_quartiles_of_all_silos():
     found = cards(report.render(five.run(), None))["creatinine"]
     (path,) = re.findall(r'class="box" d="(.*?)"', found)
     marks = [float(x) for x in re.findall(r"M([\d.]+) [\d.]+v", path)]
-    values = [one.value for _, one in sorted(five.run().quantiles_of(3).items())]
+    values = [one.value for _, one in sorted(five.run().quantiles()[3].items())]
     (left, median, right), (low, middle, high) = marks, values
     assert (median - left) / (right - left) == pytest.approx(
         (middle - low) / (high - low), abs=0.01
@@ -95,7 +95,7 @@ def test_box_has_the_quartiles_of_all_silos():
 
 def test_page_has_the_quantiles_and_the_share_of_own_values_below():
     page = text(report.render(five.run(), OURS))
-    median = five.run().quantiles_of(0)["0.5"].value
+    median = five.run().quantiles()[0]["0.5"].value
     own = OURS[:, 0][~np.isnan(OURS[:, 0])]
     assert f"lactate 82 0.5 {median:g} {np.mean(own <= median):.0%}" in page
     assert "Here" not in text(report.render(five.run()))

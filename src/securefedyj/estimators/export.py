@@ -45,7 +45,7 @@ def power_transformer(fitted: YeoJohnsonTransformer, on_error: OnError) -> Power
     box_cox = fitted.method == "box-cox"
     offset = 0.0 if box_cox else 1.0
     if fitted.standardize:
-        unfit = ~fitted._standardization.told_by(fitted.mean_, fitted.var_, offset)
+        unfit = ~fitted._standardization.follows_from(fitted.mean_, fitted.var_, offset)
     else:
         unfit = ~_in_range(fitted, offset)
     if unfit.any():

@@ -45,8 +45,8 @@ class Standardization(NamedTuple):
     def take(self, features: int | Index) -> Standardization:
         return Standardization(*(part[features] for part in self))
 
-    def told_by(self, mean: Array, var: Array, offset: float | Array = 1.0) -> Bools:
-        """The features whose mean and variance, as float64, contain the same.
+    def follows_from(self, mean: Array, var: Array, offset: float | Array = 1.0) -> Bools:
+        """The features for which mean and variance, as float64, say as much as this.
 
         The slope at the center is ``(offset + |center|)^u``; for Box-Cox the offset is 0.
         """
@@ -54,8 +54,8 @@ class Standardization(NamedTuple):
         with np.errstate(over="ignore", divide="ignore"):
             precise = np.sqrt(var) >= 1e-10 * np.abs(mean)
             at_zero = self.width == 1 / (offset + np.abs(self.center))
-        told: Bools = np.isfinite(mean) & np.isfinite(var) & np.where(constant, at_zero, precise)
-        return told
+        known: Bools = np.isfinite(mean) & np.isfinite(var) & np.where(constant, at_zero, precise)
+        return known
 
 
 def transform(x: ArrayLike, lmbda: ArrayLike) -> Array:

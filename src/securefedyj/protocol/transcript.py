@@ -123,10 +123,6 @@ class Transcript(Revealed):
                 found[q.column][q.quantile] = one
         return found
 
-    def quantiles_of(self, column: int) -> dict[str, Quantile]:
-        """The quantiles of one feature."""
-        return self.quantiles()[column]
-
     def with_result(self) -> Transcript:
         """This transcript, with the result that follows from the reveals of a whole run."""
         self.result, self.points = self.compute_result(), self.compute_points()

@@ -75,9 +75,9 @@ class Fits:
         own = zip(moments, (result.mean, result.var), strict=True)
         mean, var = (np.where(ratio, one, other) for one, other in own)
         var = np.where(result.constant, 0.0, var)
-        told = result.standardization.told_by(mean, var, np.where(ratio, 0.0, 1.0))
-        told |= result.constant & (self.scale == LINEAR)
-        return told
+        known = result.standardization.follows_from(mean, var, np.where(ratio, 0.0, 1.0))
+        known |= result.constant & (self.scale == LINEAR)
+        return known
 
 
 class FeatureValues(NamedTuple):

@@ -216,7 +216,7 @@ class Check:
 
     def challenge(self) -> bytes:
         """Return eta and theta for the next member, as its V1."""
-        return _told(self._own.weights)
+        return _packed(self._own.weights)
 
     def proof(self, challenge: bytes) -> bytes:
         """Return eta and theta as V1 sent them, and V2's share of q by these."""
@@ -255,7 +255,7 @@ class Check:
         layout, known = self.layout, self._recorded
         if (len(proof), len(evaluations)) != (layout.proof_bytes, layout.evaluation_bytes):
             return False
-        if proof[:CHALLENGE_BYTES] != _told(self._other.weights):
+        if proof[:CHALLENGE_BYTES] != _packed(self._other.weights):
             return False
         share = field.from_bytes(proof[CHALLENGE_BYTES:])
         a, c, scalar = np.split(field.from_bytes(evaluations), [layout.columns, 2 * layout.columns])
@@ -291,5 +291,5 @@ class Check:
             )
 
 
-def _told(weights: Weights) -> bytes:
+def _packed(weights: Weights) -> bytes:
     return field.to_bytes(np.array(weights, dtype=np.uint64))

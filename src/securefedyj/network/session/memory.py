@@ -301,7 +301,7 @@ class Memory(OpeningLog):
         self.write(msgspec.to_builtins(note))
 
     def write(self, line: dict[str, Any], *, sync: bool = True) -> None:
-        """Add a line to the journal, and wait until it is safe on the disk unless told not to."""
+        """Add a line to the journal; with `sync`, wait until it is safe on the disk."""
         if self._lines is None:
             return
         code = "SFY-JOIN-027"

@@ -188,7 +188,7 @@ class Patience:
         self.waiting_since: float | None = now  # None after progress: the wait starts over
         self.idle_since = now  # until then we have computed, and have read nothing
         self.kept_at: float | None = None  # when our result was written
-        self.told: tuple[str, ...] = ()  # the peers that the user knows we wait for
+        self.shown: tuple[str, ...] = ()  # the peers that the user knows we wait for
         self.remind = False  # whether to say that again
 
     # Silence.
@@ -249,7 +249,7 @@ class Patience:
         since, longest = self._waited(now)
         if not missing or since <= TELL_AFTER:
             return None
-        known, self.told = missing == self.told, missing
+        known, self.shown = missing == self.shown, missing
         again, self.remind = self.remind, False
         if known and not again:
             return None

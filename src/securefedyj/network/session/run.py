@@ -282,7 +282,7 @@ class PartyRun:
         memory = self._memory
         for peer in self._peers.values():
             peer.handover = None
-        self._patience.told = ()  # a peer that is missing after this session is news
+        self._patience.shown = ()  # a peer that is missing after this session is news
         self._move(signal)
         if memory.finished and start.reveals == len(memory.transcript.reveals):
             self._say("Nothing is left to open; comparing the result with the other parties.")
