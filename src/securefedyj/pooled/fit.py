@@ -43,8 +43,8 @@ def fit_pooled(X: Array | Source, solver: str, max_steps: int, box_cox: bool = F
     The result depends on the rows alone, in every bit: an array and a source that yields the same
     rows, in blocks of whatever size, have the same.
     """
-    keep = (held := X if isinstance(X, np.ndarray) else _held(X)) is not None
-    tables = _streamed(X) if held is None else _batches(held)
+    held = X if isinstance(X, np.ndarray) else _held(X)
+    keep, tables = held is not None, _streamed(X) if held is None else _batches(held)
     batches = [_fit_batch(table, keep, solver, max_steps, box_cox) for table in tables]
     visits = max(len(batch.path) for batch in batches)
     return PooledFit(*(_joined(parts, visits) for parts in zip(*batches, strict=True)))
