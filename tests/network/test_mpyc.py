@@ -78,7 +78,7 @@ def test_a_killed_party_comes_back_and_the_bits_are_those_of_the_other_engine(tm
 def test_the_agreed_file_says_who_computes_with_which_engine(tmp_path, capsys):
     agreed = prepare(tmp_path)
     path = tmp_path / "consortium.toml"
-    assert Consortium.read(path) == agreed
+    assert Consortium.read(path).digest() == agreed.digest()
     assert agreed.committee == tuple(TABLES)
     assert agreed.agreement().engine == "mpyc"
     assert main(["check", str(path)]) == 0
