@@ -296,7 +296,7 @@ def test_the_report_belongs_to_no_site(person, chosen, tmp_path):
 
 def test_a_folder_that_cannot_be_read_is_said(person, tmp_path):
     assert "[SFY-OS-ENOENT]" in person.get(f"folder?field=data&folder={tmp_path}/none").text
-    assert person.get("folder?field=timeout").status == 200
+    assert person.get("folder?field=timeout").status == 303
     assert person.get("report").status == 404
 
 

@@ -46,7 +46,8 @@ class Visitor:
 
     def click(self, what: str, then: str) -> None:
         """Click on what a selector finds first, and wait for what is on the next page."""
-        self.browser.evaluate(f"document.querySelector({what!r}).click()")
+        # The page may be about to load itself again, in place of where the click leads.
+        self.browser.evaluate(f"window.stop(); document.querySelector({what!r}).click()")
         self.browser.until(f"document.querySelector({then!r}) !== null")
 
 

@@ -23,21 +23,14 @@ from securefedyj.report import templates
 from securefedyj.strict import Malformed
 from securefedyj.tables.formats import FORMATS
 
-_TITLES = {
-    "consortium": "Agreed file",
-    "data": "Your table",
-    "certificate": "Your certificate",
-    "key": "Your private key",
-    "output": "Folder for the result",
+_FILES = {
+    "consortium": ("Agreed file", (".toml",)),
+    "data": ("Your table", tuple(FORMATS)),
+    "certificate": ("Your certificate", (".pem",)),
+    "key": ("Your private key", (".key",)),
+    "output": ("Folder for the result", ()),
 }
-"""The options that everybody gives; the page hides the others at first."""
-_ENDINGS = {
-    "consortium": (".toml",),
-    "data": tuple(FORMATS),
-    "certificate": (".pem",),
-    "key": (".key",),
-    "output": (),
-}
+"""What everybody chooses, with the endings of such files; the page hides other options at first."""
 _WORKS = {
     "check": ("Check", ""),
     "join": ("Run", "Start"),
@@ -75,34 +68,31 @@ class Desk:
             try:
                 answer: Answer = does(fields)
             except (OSError, ValueError) as error:
-                answer = self._choice(sentence_of(error))
+                answer = self._get_choice({}, sentence_of(error))
             return answer
 
     # Pages
 
-    def _get_choice(self, fields: Mapping[str, str]) -> Answer:
-        return self._choice()
-
-    def _choice(self, error: str = "") -> Answer:
-        more = [one for one in DECLARED.values() if one.name not in _TITLES]
-        return _page("choice", texts=self._texts, titles=_TITLES, declared=DECLARED, more=more,
+    def _get_choice(self, fields: Mapping[str, str], error: str = "") -> Answer:
+        more = [one for one in DECLARED.values() if one.name not in _FILES]
+        return _page("choice", texts=self._texts, files=_FILES, declared=DECLARED, more=more,
                      error=error, job=self._job, works=_WORKS)  # fmt: skip
 
     def _get_folder(self, fields: Mapping[str, str]) -> Answer:
         """The files of a folder, to choose one for a field."""
         field = fields.get("field", "")
-        if field not in _TITLES:
-            return self._choice()
+        if field not in _FILES:
+            return see("")
+        title, endings = _FILES[field]
         chosen = (self._texts.get(name) for name in (field, "consortium", "data"))
-        near = next((Path(text).expanduser().parent for text in chosen if text), Path.cwd())
+        near = next((Path(text).parent for text in chosen if text), Path.cwd())
         folder = Path(fields.get("folder") or near).resolve()
         entries = sorted(folder.iterdir(), key=lambda path: path.name.lower())
         # Keys may be in a hidden folder, as `keygen --help` advises.
         seen = [path for path in entries if field in _BESIDE or not path.name.startswith(".")]
         folders = [path for path in seen if path.is_dir()]
-        files = [path for path in seen if path.name.lower().endswith(_ENDINGS[field])]
-        files = [path for path in files if path not in folders]
-        return _page("folder", field=field, title=_TITLES[field], folder=folder,
+        files = [path for path in seen if path.name.lower().endswith(endings) and path.is_file()]
+        return _page("folder", field=field, title=title, folder=folder,
                      folders=folders[:_MOST_FILES], files=files[:_MOST_FILES],
                      cut=max(len(folders), len(files)) > _MOST_FILES,
                      whole=field in ("data", "output"), link=_link)  # fmt: skip
@@ -191,7 +181,7 @@ class Desk:
 def _options(texts: Mapping[str, str]) -> JoinOptions:
     """What is in the form, checked like the site's own file."""
     values = {name: _value(DECLARED[name].kind, text) for name, text in texts.items() if text}
-    lacking = [_TITLES[name] for name in _TITLES if DECLARED[name].required and name not in values]
+    lacking = [_FILES[name][0] for name in _FILES if DECLARED[name].required and name not in values]
     if lacking:
         raise InputError("SFY-CLI-041", f"Choose these, too: {', '.join(lacking)}.")
     try:
