@@ -39,6 +39,7 @@ FORMAT = "securefedyj parameters"
 VERSION = 4
 _WITHOUT_METHODS = 3
 """The version of a file where all features have the method yeo-johnson alone."""
+_WHOLE = ". Give the whole parameters.json of a run; all parties have the same."
 _POOLED = ("pooled data",)
 # Fixed until version 2, agreed on since version 3.
 _AGREED_BEFORE_3: dict[str, Any] = {"result_bits": 44, "helpers": [], "verified": False}
@@ -294,7 +295,8 @@ def read(path: Path | str) -> Parameters:
             "SFY-PAR-008", f"{path}: this is a folder; give its parameters.json"
         ) from None
     except ValueError as error:
-        raise ParametersError(code_of(error, "SFY-PAR-009"), f"{path}: {error}") from None
+        hint = "" if isinstance(error, ParametersError) else _WHOLE
+        raise ParametersError(code_of(error, "SFY-PAR-009"), f"{path}: {error}{hint}") from None
 
 
 def load(path: Path | str) -> FrozenYJ | FrozenColumns:

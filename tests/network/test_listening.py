@@ -116,10 +116,8 @@ def test_an_address_of_one_kind_is_not_of_the_other():
 def test_who_cannot_listen_says_where_and_how_to_choose():
     (first,) = listeners("127.0.0.1", 0, 1, "The hub", "--listen")
     port = first.getsockname()[1]
-    with (
-        first,
-        pytest.raises(OSError, match=rf"^The page cannot listen on 127.0.0.1:{port} \(Addr.*--st"),
-    ):
+    named = (f"The page cannot listen on 127.0.0.1:{port} (Addr", "--status")
+    with first, refused("SFY-NET-038", naming=named):
         listeners("127.0.0.1", port, 1, "The page", "--status")
 
 

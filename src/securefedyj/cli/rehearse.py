@@ -110,8 +110,13 @@ def rehearse(options: argparse.Namespace) -> None:
             "ledger": Path(folder) / "ledger.jsonl",
             "report": False,
         }
-        shown = {"progress": display.progress, "rows": display.rows}
-        run = JoinRun(JoinOptions.of(given), say=display.say, warn=display.say, **shown)
+        run = JoinRun(
+            JoinOptions.of(given),
+            say=display.say,
+            warn=display.say,
+            progress=display.progress,
+            rows=display.rows,
+        )
         carry_out(run, display)
         cost = json.loads(run.written["cost"].read_bytes())
     computed = cost["seconds_local"] + cost["seconds_secure"]

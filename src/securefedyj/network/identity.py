@@ -60,9 +60,10 @@ def keygen(name: str, folder: Path) -> Identity:
     identity = identity_in(folder, name)
     for path in identity:
         if path.exists():
-            raise FileExistsError(
+            raise InputError(
+                "SFY-KEY-010",
                 f"{path} exists and is not overwritten: others may know this identity. Move it "
-                "away, or choose another --folder."
+                "away, or choose another --folder.",
             )
     signer = ec.generate_private_key(ec.SECP256R1())
     certificate = _self_signed(name, signer).public_bytes(serialization.Encoding.PEM).decode()
@@ -120,10 +121,11 @@ def read_identity(key: Path, certificate: Path) -> Identity:
                 f"{key} is a certificate, not a private key. Are --key and --certificate swapped?",
             )
     if mode & 0o077 and os.name == "posix":
-        raise PermissionError(
+        raise InputError(
+            "SFY-KEY-011",
             f"{key} is a private key, and others on this machine can read it (mode {mode:04o}). "
             f"Type: chmod 600 {shlex.quote(str(key))}. If somebody may have copied it, make a new "
-            "one with `securefedyj keygen`."
+            "one with `securefedyj keygen`.",
         )
     return Identity(key, certificate)
 

@@ -163,7 +163,8 @@ class Transcript(Revealed):
         except (Malformed, TooLarge) as error:
             raise TranscriptError(
                 code_of(error, "SFY-RUN-010"),
-                f"this is not a file of JSON lines, such as a transcript.jsonl: {error}",
+                f"this is not a whole file of JSON lines: {error}. Give the transcript.jsonl of a "
+                "run; all parties have the same.",
             ) from None
 
     def to_text(self) -> str:

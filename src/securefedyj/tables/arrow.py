@@ -224,9 +224,10 @@ def _reading(path: Path | str) -> Iterator[Any]:
     try:
         with parquet.ParquetFile(path) as file:
             yield file
-    except pa.ArrowInvalid as error:
+    except pa.ArrowInvalid:
         raise TableError(
-            "SFY-TAB-036", f"{path}: this is not a Parquet file, or only a part of one: {error}"
+            "SFY-TAB-036",
+            f"{path}: this is not a Parquet file, or a part of one; copy or export it again",
         ) from None
 
 

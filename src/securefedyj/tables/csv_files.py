@@ -140,7 +140,7 @@ class CsvFile:
                     raise TableError(
                         "SFY-TAB-006",
                         f"{path}: this is not CSV: a quote is open from line {last + 1} to the "
-                        "end of the file",
+                        "end of the file; close it, or remove it",
                     )
                 last = before + reader.line_num
                 if len(row) == len(layout.header):

@@ -40,7 +40,7 @@ def opened(where: Path | str, opener: Callable[[], Any]) -> Iterator[Any]:
         if getattr(error, "errno", None) is not None:  # of the system, not of a decompressor
             raise
         raise TableError(
-            "SFY-TAB-004", f"{where}: the compressed file is damaged: {error}"
+            "SFY-TAB-004", f"{where}: the compressed file is damaged: {error}; copy it again"
         ) from None
     except csv.Error as error:
         raise TableError(

@@ -147,7 +147,8 @@ def files_of(path: Path) -> list[Unchanged]:
     ]
     if not found:
         raise TableError(
-            "SFY-TAB-028", f"{path}: this folder contains no table ({', '.join(FORMATS)})"
+            "SFY-TAB-028",
+            f"{path}: this folder contains no table ({', '.join(FORMATS)}); give another",
         )
     if len(set(map(format_found, found))) > 1:
         raise TableError(

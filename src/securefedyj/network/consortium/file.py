@@ -134,7 +134,11 @@ class Consortium(ProtocolParameters):
         try:
             return _from_toml(_parsed(path))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConsortiumError("SFY-CON-026", f"{path} is not a TOML file: {error}.") from None
+            raise ConsortiumError(
+                "SFY-CON-026",
+                f"{path} is not a TOML file in UTF-8: {error}. Give the whole file that "
+                "`securefedyj new` wrote.",
+            ) from None
         except (Malformed, InputError) as error:
             raise ConsortiumError(code_of(error, "SFY-CON-027"), f"{path}: {error}") from None
 

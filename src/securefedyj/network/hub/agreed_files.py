@@ -19,7 +19,8 @@ def check_own(consortium: Consortium, own: str, where: Path) -> None:
         raise InputError(
             "SFY-HUB-005",
             f"{where} is not the hub's certificate in the file of {consortium.name!r}: no party "
-            "would accept this hub.",
+            "would accept this hub. Give the certificate that the file names, or agree on this "
+            "one.",
         )
 
 

@@ -163,11 +163,12 @@ class _Participant:
         except ImportError as error:
             raise JoinError(code_of(error, "SFY-JOIN-037"), f"{error}.") from None
         digest, folder = consortium.digest(), settings.output
+        # What may be refused comes before the journal, which keeps others out.
+        self._channels = Channels(consortium, name, settings.identity)
+        self._dialer = settings.dialer or _to_hub(settings)
         self._memory = open_journal(
             folder, self._agreement, digest, name, settings.rows, consortium.name
         )
-        self._channels = Channels(consortium, name, settings.identity)
-        self._dialer = settings.dialer or _to_hub(settings)
         self._terms = SessionTerms(
             name,
             tuple(peer for peer in self._agreement.online if peer != name),

@@ -63,9 +63,10 @@ def listeners(host: str, port: int, backlog: int, who: str, option: str) -> list
         for one in made:
             one.close()
         reason = (error.strerror or str(error)).partition(" (while")[0]
-        raise OSError(
+        raise InputError(
+            "SFY-NET-038",
             f"{who} cannot listen on {written(host, port)} ({reason}): choose another address with "
-            f"{option}, or stop the program that uses this one."
+            f"{option}, or stop the program that uses this one.",
         ) from None
     return made
 

@@ -215,9 +215,9 @@ async def connect(
             "SFY-NET-015", f"Cannot connect to the hub at {hub.address}{way}: TLS broke."
         ) from None
     link = Link(reader, writer)
-    own = (consortium.name, name, VERSION, consortium.digest())
-    hello = Hello(*own, release=__version__, **purpose)
-    link.post(HubFrame(FrameType.HELLO, body=json.dumps(msgspec.to_builtins(hello)).encode()))
+    hello = Hello(consortium.name, name, VERSION, consortium.digest(), release=__version__)
+    body = json.dumps(msgspec.to_builtins(hello) | purpose).encode()
+    link.post(HubFrame(FrameType.HELLO, body=body))
     return link
 
 
