@@ -80,6 +80,10 @@ PARAMETERS: dict[str, Any] = {
     "copy": False,
     "method": "box-cox",
     "minimum_values": 5,
+    "submitted": True,
+    "resolution": "0.5",
+    "digits": [2, 0],
+    "round": True,
 }
 
 
@@ -100,6 +104,10 @@ def test_parameters_are_stored_as_they_come_and_cloned():
         "copy": True,
         "method": "yeo-johnson",
         "minimum_values": 0,
+        "submitted": False,
+        "resolution": None,
+        "digits": None,
+        "round": False,
     }
     assert SecureFedYJ().get_params() == defaults
     # What is wrong with a parameter is said by fit.

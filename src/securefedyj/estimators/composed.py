@@ -43,6 +43,8 @@ class SecureColumnTransformer(OneToOneFeatureMixin, TransformerMixin, SecureEsti
         contradict each other.
     engine, max_steps, levels_per_exchange, result_bits, verified, minimum_values, cache_bytes
         As of `SecureFedYJ`, for the run. A transformer that sets one of them must set the same.
+    submitted
+        As of `SecureFedYJ`, for the run. A transformer that sets one of them must set the same.
 
     Attributes
     ----------
@@ -216,7 +218,7 @@ def _merged(one: Column | None, other: Column, name: str) -> Column:
     """What two transformers want of a column."""
     if one is None:
         return other
-    for what in ("bounds", "resolution"):
+    for what in ("bounds", "resolution", "digits"):
         first, second = getattr(one, what), getattr(other, what)
         if first and second and first != second:
             raise InputError(
@@ -228,4 +230,6 @@ def _merged(one: Column | None, other: Column, name: str) -> Column:
         if methods.setdefault(method, quantiles) != quantiles:
             both = {*methods.get("quantiles", ()), *quantiles}
             methods["quantiles"] = tuple(sorted(both, key=Fraction))
-    return Column(methods, one.bounds or other.bounds, one.resolution or other.resolution)
+    return Column(
+        methods, *(mine or theirs for mine, theirs in zip(one[1:], other[1:], strict=True))
+    )

@@ -39,6 +39,8 @@ class Column(NamedTuple):
     bounds: tuple[float, float] | None = None
     """The agreed ones; None for the default."""
     resolution: str = ""
+    digits: int = 0
+    rounded: bool = False
 
     def domain(self) -> tuple[float, float]:
         """The agreed bounds, or those by default."""
@@ -54,6 +56,7 @@ class SecureEstimator(ColumnReader):
     verified: bool = False
     minimum_values: int = 0
     cache_bytes: int | None = None
+    submitted: bool = False
 
     # Parameters of some; the others have no use for them.
     max_steps = 40
@@ -101,6 +104,9 @@ class SecureEstimator(ColumnReader):
             domain=bounds_of([own.domain() for own in columns], features, methods),
             methods=methods,
             resolution=tuple(own.resolution for own in columns),
+            digits=tuple(own.digits for own in columns),
+            rounded=tuple(own.rounded for own in columns),
+            submitted=bool(self.submitted),
             parties=parties,
             committee=facts.committee_of(parties),
             engine=self.engine,
@@ -111,7 +117,7 @@ class SecureEstimator(ColumnReader):
             helpers=tuple(
                 name for name, table in zip(parties, tables, strict=True) if table is None
             ),
-            verified=bool(self.verified),
+            verified=bool(self.verified or self.submitted),
         )
         agreement.check()
         if len(used) < len(names):
@@ -164,6 +170,9 @@ class SecureTransformer(SecureEstimator, FeatureTransformer):
 
     bounds: Sequence[float] | Sequence[Sequence[float]] | None = None
     copy: bool = True
+    resolution: Any = None
+    digits: Any = None
+    round: Any = False
 
     @abstractmethod
     def _methods(self) -> Methods:
@@ -182,17 +191,25 @@ class SecureTransformer(SecureEstimator, FeatureTransformer):
         if self.bounds is not None:
             agreed = bounds_of(self.bounds, names, (methods,) * len(names))
             bounds = list(zip(agreed.lower.tolist(), agreed.upper.tolist(), strict=True))
-        given = getattr(self, "resolution", None)
-        resolution = [given] * len(names) if given is None or np.ndim(given) == 0 else list(given)
-        if len(resolution) != len(names):
+        resolution, digits, rounded = (
+            self._of_each(name) for name in ("resolution", "digits", "round")
+        )
+        return {
+            j: Column(methods, bounds[j], _as_resolution(resolution[j]), digits[j] or 0, rounded[j])
+            for j in range(len(names))
+        }
+
+    def _of_each(self, name: str) -> list[Any]:
+        """A parameter that may be one value for all features."""
+        value, size = getattr(self, name), self.n_features_in_
+        each = [value] * size if value is None or np.ndim(value) == 0 else list(value)
+        if len(each) != size:
             raise InputError(
                 "SFY-FIT-018",
-                f"resolution must be None, one number or {len(names)} of them, one per feature; "
-                f"got {len(resolution)}",
+                f"{name} must be None, one value or {size} of them, one per feature; got "
+                f"{len(each)}",
             )
-        texts = map(_as_resolution, resolution)
-        columns = (Column(methods, *own) for own in zip(bounds, texts, strict=True))
-        return dict(enumerate(columns))
+        return each
 
     def _quantiles_of(self, quantiles: Sequence[str], features: Index) -> Array:
         """Quantiles of these features, NaN where one was refused; called by `_learn`."""
@@ -257,6 +274,18 @@ class SecureFedYJ(SecureTransformer, YeoJohnsonTransformer):
         cheaper and admit larger |lambda|.
     minimum_values : int, default=0
         The fit ends with an error if a feature has fewer values over all silos.
+    submitted : bool, default=False
+        Whether silos submit how often each possible value of a feature occurs, once, and only the
+        three computing parties are online from then on. The result is the same, and always
+        verified. It needs `bounds` and a `resolution` or `digits`; features without are fitted live
+        in the same run.
+    resolution : None, number, str or Decimal, or one of these per feature, default=None
+        The distance between possible values: lower bound + j resolution, such as 0.01 mmol/l.
+    digits : None, int or one per feature, default=None
+        How many significant digits possible values have, up to 9; with bounds that contain 0, the
+        finest step is a `resolution` such as 0.001.
+    round : bool or one per feature, default=False
+        Count a value that is not possible as the one next to it; otherwise it is an error.
 
     Attributes
     ----------
@@ -275,7 +304,8 @@ class SecureFedYJ(SecureTransformer, YeoJohnsonTransformer):
     cost_ : Cost
         What the fit took: `rounds` of messages (None with engine "mpyc"), `bytes_sent` by each
         party to each of its peers, `bytes_received` by each party, `seconds_local` for the
-        exact sums of all silos and `seconds_secure` for everything else.
+        exact sums of all silos and `seconds_secure` for everything else. What is submitted counts
+        as sent by a silo to the three, without seals and header, which take 2 kB.
 
     Examples
     --------
@@ -303,6 +333,10 @@ class SecureFedYJ(SecureTransformer, YeoJohnsonTransformer):
         copy: bool = True,
         method: str = "yeo-johnson",
         minimum_values: int = 0,
+        submitted: bool = False,
+        resolution: Any = None,
+        digits: Any = None,
+        round: Any = False,
     ) -> None:
         self.engine = engine
         self.max_steps = max_steps
@@ -315,6 +349,10 @@ class SecureFedYJ(SecureTransformer, YeoJohnsonTransformer):
         self.copy = copy
         self.method = method
         self.minimum_values = minimum_values
+        self.submitted = submitted
+        self.resolution = resolution
+        self.digits = digits
+        self.round = round
 
     def _methods(self) -> Methods:
         self._check_method()

@@ -47,6 +47,8 @@ class SecureQuantiles(SecureTransformer):
         As of `SecureRobustScaler`. A quantile that is refused is NaN.
     engine, levels_per_exchange, bounds, verified, cache_bytes, copy
         As of `SecureFedYJ`.
+    submitted, digits, round
+        As of `SecureFedYJ`.
 
     Attributes
     ----------
@@ -75,7 +77,6 @@ class SecureQuantiles(SecureTransformer):
     quantiles: Quantile | Sequence[Quantile] = field(default=(0.5,), kw_only=False)
     use: str = "impute"
     levels_per_exchange: int = 4
-    resolution: Any = None
 
     def _quantiles(self) -> list[str]:
         """The quantiles as the agreement has them."""

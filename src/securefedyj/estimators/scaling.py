@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 from sklearn.preprocessing import RobustScaler, StandardScaler
@@ -58,6 +57,8 @@ class SecureStandardScaler(AffineScaler):
     with_std : bool, default=True
         Divide by the standard deviation.
     engine, bounds, result_bits, verified, minimum_values, cache_bytes, copy
+        As of `SecureFedYJ`.
+    submitted, resolution, digits, round
         As of `SecureFedYJ`.
 
     Attributes
@@ -153,6 +154,8 @@ class SecureRobustScaler(AffineScaler):
         is NaN, with a warning. Consortia agree on at least 5.
     engine, levels_per_exchange, bounds, verified, cache_bytes, copy
         As of `SecureFedYJ`.
+    submitted, digits, round
+        As of `SecureFedYJ`.
 
     Attributes
     ----------
@@ -182,7 +185,6 @@ class SecureRobustScaler(AffineScaler):
     with_centering: bool = True
     with_scaling: bool = True
     levels_per_exchange: int = 4
-    resolution: Any = None
 
     def _quantiles(self) -> list[str]:
         """The median and the ends of the range."""

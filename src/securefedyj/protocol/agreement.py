@@ -157,7 +157,11 @@ class Agreement(ProtocolParameters):
             if (values := getattr(self, name))
         }
         domain = bounds_of(bounds, features, methods)
-        return replace(self, features=features, domain=domain, methods=methods, **per_feature)
+        submitted = bool(self.given[column].any())
+        return replace(
+            self, features=features, domain=domain, methods=methods, submitted=submitted,
+            **per_feature,
+        )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         """A form that JSON holds without loss: Python writes the shortest exact decimals."""

@@ -79,12 +79,16 @@ def exchanges_done(revealed: Revealed) -> int:
 
 
 def most_exchanges(agreement: Agreement) -> int:
-    """How many exchanges a run can have: those before the search, and those of each batch."""
+    """How many exchanges a run can have."""
     asked = agreement.asked
     batches = -(-len(asked) // features_at_once(agreement))
     steps = max(agreement.max_steps * bool(asked.searched.any()), asked.most_steps())
-    first = 2 + len(claimed(agreement)) if agreement.submitted else 1
-    return first + batches * (-(-steps // agreement.levels_per_exchange) + 1)
+    return exchanges_before(agreement) + batches * (-(-steps // agreement.levels_per_exchange) + 1)
+
+
+def exchanges_before(agreement: Agreement) -> int:
+    """How many there are before those of batches: for headers, counts, and claims about totals."""
+    return 2 + len(claimed(agreement)) if agreement.submitted else 1
 
 
 def claimed(agreement: Agreement) -> list[Index]:

@@ -74,5 +74,9 @@ class _Counting(Outsider):
 
     async def open(self, ring: Ring[D], x: Components[D], *, every: bool = False) -> NDArray[D]:
         await self.pass_round(Kind.OPENING, 2 * ring.size(x))
-        value = -next(self._bits, 0) & 0xFF if ring is BITS else self._integer
-        return np.full(x.shape[1:], value, ring.dtype)
+        opened = np.zeros(x.shape[1:], ring.dtype)
+        if ring is BITS:
+            opened[:] = -next(self._bits, 0) & 0xFF
+        else:
+            opened[0] = self._integer
+        return opened
