@@ -16,6 +16,8 @@ from securefedyj.party.messages import Kind
 from securefedyj.protocol.agreement import MOST_LEVELS
 from securefedyj.protocol.program import run_party
 from securefedyj.protocol.silos import timed_silo
+from securefedyj.protocol.simulation import counts_of
+from securefedyj.protocol.submissions import held_by, masked, share
 from tests.federated_data import agreement
 from tests.simulation import Recorder
 
@@ -54,6 +56,39 @@ def test_no_message_of_a_run_is_larger_than_the_bound(size, bounds, engine, veri
     bound = largest_message(agreement) - 2**16
     assert largest <= bound <= 64 * largest
     assert most_waiting(agreement) == 4 * largest_message(agreement)
+
+
+@pytest.mark.parametrize("levels", [1, 4])
+@pytest.mark.parametrize(
+    "resolution", [("1",) * 3, ("1", "", "0.01"), ("0.01", "1", "")], ids=["all", "one", "other"]
+)
+def test_no_message_of_a_submitted_run_is_larger_than_the_bound(resolution, levels):
+    agreement = agreed(
+        3, (0, 20), max_steps=4, submitted=True, resolution=resolution, levels_per_exchange=levels
+    )
+    recorder = Recorder()
+    rows = np.random.default_rng(levels).integers(0, 21, (40, 3)).astype(float)
+    shares = [share(masked(counts_of(agreement, rows), (), ()))]
+    held = held_by(agreement, shares, bytes(32))
+    live = not agreement.given.all()
+    parties = [
+        Party(
+            name,
+            agreement.online,
+            run_party(
+                name,
+                agreement,
+                timed_silo(agreement, rows) if live else None,
+                submissions=held.get(name),
+            ),
+            session=bytes(16),
+            parameters=b"",
+        )
+        for name in agreement.online
+    ]
+    inprocess.run(parties, recorder)
+    largest = max(len(message.payload) for message in recorder.messages)
+    assert largest <= largest_message(agreement) - 2**16 <= 64 * largest
 
 
 @pytest.mark.parametrize("verified", [True, False])

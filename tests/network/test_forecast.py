@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from securefedyj.network.forecast import Forecast, Outlook, forecast
 from securefedyj.network.local import Crossing
 from securefedyj.protocol import schedule
 from securefedyj.protocol.simulation import simulate
+from tests.federated_data import agreement
 from tests.network.harness import THREE
 
 NETWORK: dict[str, Any] = {
@@ -123,3 +125,37 @@ def test_recommended_levels_follow_the_line(consortium):
     assert far.recommended == 4
     narrow = forecast(consortium, **line | {"delay": 0.0, "bytes_per_second": 1e3})
     assert narrow.recommended == 1
+
+
+@pytest.mark.parametrize("live", [0, 2], ids=["all submitted", "some live"])
+def test_rounds_and_bytes_of_a_submitted_run_are_forecast(live: int) -> None:
+    """Of a real one, whose counts lead to other points: rings may be a little wider or narrower."""
+    agreed = agreement(
+        6, 4, (0.0, 30.0), "replicated", max_steps=8, verified=True, submitted=True,
+        resolution=("1",) * (6 - live) + ("",) * live,
+    )  # fmt: skip
+    consortium: Any = SimpleNamespace(agreement=lambda: agreed, verified=True)
+    domain = agreed.domain
+    table = np.repeat(module._made_up_rows(domain, module._VALUES).round(), 4, axis=0)
+    (plan,) = forecast(consortium, **{**NETWORK, "rows": len(table)}, levels=[4]).forecasts
+    _, cost = simulate(agreed, [table] * 4)
+    assert abs(plan.rounds - cost.rounds) <= 2
+    submission = 32 + 32 + 16 * 31 * (6 - live)
+    sent = max(map(cost.sent_by, agreed.committee)) - 2 * submission
+    assert abs(1e6 * plan.megabytes / sent - 1) < 0.05
+
+
+def test_a_part_of_submitted_features_tells_the_cost_of_all(monkeypatch) -> None:
+    agreed = agreement(
+        24, 3, (0.0, 30.0), "replicated", max_steps=8, verified=True, submitted=True,
+        resolution=("1",) * 24,
+    )  # fmt: skip
+    consortium: Any = SimpleNamespace(agreement=lambda: agreed, verified=True)
+    (whole,) = forecast(consortium, **NETWORK, levels=[2]).forecasts
+    monkeypatch.setattr(module, "_POINTS", 12 * 31)
+    (part,) = forecast(consortium, **NETWORK, levels=[2]).forecasts
+    assert abs(part.rounds - whole.rounds) <= 2
+    assert abs(part.megabytes / whole.megabytes - 1) < 0.05
+    monkeypatch.setattr(schedule, "POINTS_AT_ONCE", 100)
+    (more,) = forecast(consortium, **NETWORK, levels=[2]).forecasts
+    assert more.rounds > part.rounds + 80

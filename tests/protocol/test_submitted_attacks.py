@@ -28,7 +28,7 @@ from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.reveals import Counts, Headers, Possible
 from securefedyj.protocol.silos import timed_silo
 from securefedyj.protocol.state import OpeningLog
-from securefedyj.protocol.submissions import Submissions, component, share
+from securefedyj.protocol.submissions import Submissions, held_by, share
 from securefedyj.protocol.transcript import Transcript
 from tests.federated_data import agreement
 from tests.protocol import cheats
@@ -59,12 +59,7 @@ def agreed(**changes: Any) -> Agreement:
 def submissions(counts: Iterable[int] | None = None) -> dict[str, Submissions]:
     """What the members hold, of one submission with the counts of all silos, or with others."""
     every = [count for own in COUNTS.values() for count in own] if counts is None else [*counts]
-    parts = share(wide.from_ints(every, LIMBS))
-    own = [component(i, part, len(every)) for i, part in enumerate(parts)]
-    return {
-        name: Submissions(bytes(range(32)), np.stack([own[i], own[(i + 1) % 3]]))
-        for i, name in enumerate(MEMBERS)
-    }
+    return held_by(agreed(), [share(wide.from_ints(every, LIMBS))], bytes(range(32)))
 
 
 @dataclass

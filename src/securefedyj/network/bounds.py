@@ -93,7 +93,10 @@ def _largest_payload(agreement: bytes) -> int:
 
 
 def _widest(agreement: Agreement) -> tuple[list[int], int, int]:
-    """The question of each scale with the widest integers, and of all the most limbs and v_bits."""
+    """Questions that take the most, and of all the most limbs and v_bits.
+
+    Those with the widest integers of each scale, live and submitted, and one with the most points.
+    """
     asked = agreement.asked
     domain, limits = asked.domain, asked.domain.limits()
     n = np.full(len(asked), MOST_VALUES)
@@ -103,6 +106,9 @@ def _widest(agreement: Agreement) -> tuple[list[int], int, int]:
         encoding = choose_encoding(domain, n, lmbda)
         limbs = np.maximum(limbs, encoding.limbs)
         v_bits = np.maximum(v_bits, encoding.v_bits)
+    given = agreement.given[asked.column]
+    points = np.array([len(agreement.points[j]) for j in asked.column.tolist()])
     order = np.lexsort((v_bits, limbs))
-    last = {int(domain.scale[i]): int(i) for i in order}
-    return sorted(last.values()), int(limbs.max()), int(v_bits.max())
+    last = {(int(domain.scale[i]), bool(given[i])): int(i) for i in order}
+    widest = {*last.values(), *[int(points.argmax())] * bool(given.any())}
+    return sorted(widest), int(limbs.max()), int(v_bits.max())

@@ -32,8 +32,9 @@ from securefedyj.party.machine import Party
 from securefedyj.party.messages import SESSION_BYTES
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.program import secure_fed_yj
-from securefedyj.protocol.schedule import features_at_once
+from securefedyj.protocol.schedule import exchanges_before, features_at_once
 from securefedyj.protocol.state import SILENT, OpeningLog
+from securefedyj.protocol.submissions import Submissions, held_by, masked, share
 from securefedyj.protocol.transcript import Transcript
 
 LEVELS = (1, 2, 4, 8)
@@ -41,6 +42,7 @@ DELAY_MS, MBIT = 20.0, 100.0  # the line between parties, by default
 _ABOUT = 1.1  # times as long is about the same
 _VALUES = 8  # made-up values per silo and feature
 _PAIRS = 8192  # pairs of a feature and a lambda in one exchange of the dry run
+_POINTS = 1 << 14  # and points of submitted features there
 _MEASURED = 1 << 15  # values whose sums are timed
 _REPEATS = 5  # of what is timed; the shortest counts, the others were disturbed
 
@@ -111,13 +113,15 @@ def forecast(
     """
     agreement = replace(consortium.agreement(), minimum_values=0)
     asked = agreement.asked
-    per_sum = _seconds_per_sum(asked.domain.take(asked.fitted), rows)
+    live = asked.fitted[~agreement.given[asked.column[asked.fitted]]]
+    per_sum = _seconds_per_sum(asked.domain.take(live), rows)
+    points = max(1, sum(map(len, agreement.points)) // len(agreement.points))
     crossing = measure_crossing() if crossing is None else crossing
     widths = set[int]()
 
     def cost(m: int, verified: bool) -> Forecast:
         agreed = replace(agreement, levels_per_exchange=m, verified=verified)
-        run = _extrapolated(agreed, rows, max(2, _PAIRS // (2**m - 1)))
+        run = _extrapolated(agreed, rows, max(2, min(_PAIRS // (2**m - 1), _POINTS // points)))
         widths.update(run.widths)
         sent, sent_by_all, sums, seconds = run.amounts
         work = seconds + sums * rows * per_sum
@@ -154,6 +158,8 @@ class _DryRun(NamedTuple):
     rounds: int
     start: int
     """Rounds before the batch."""
+    rounds_of_claims: int
+    """Of one exchange with claims about totals."""
     claims: int
     """Claims that are joined at once; 0 in a run that is not verified."""
     widths: set[int]
@@ -186,35 +192,41 @@ def _extrapolated(agreement: Agreement, rows: int, most: int) -> _DryRun:
         for before, now in zip(few.amounts, many.amounts, strict=True)
     )
     batches = (min(at_once, size - first) for first in range(0, size, at_once))
-    rounds = many.start + sum(map(many.rounds_of_batch, batches))
+    more = exchanges_before(agreement) - exchanges_before(agreement.about(_sample(size, most)))
+    rounds = many.start + more * many.rounds_of_claims
+    rounds += sum(map(many.rounds_of_batch, batches))
     return many._replace(rounds=rounds, amounts=_Amounts(*amounts))
 
 
 def _dry_run(agreement: Agreement, rows: int) -> _DryRun:
-    silos = {name: _MadeUp(agreement, rows) for name in agreement.silos}
+    online, live = agreement.online, not agreement.given.all()
+    silos = {name: _MadeUp(agreement, rows) for name in agreement.silos if live}
+    given = _made_up_submissions(agreement, rows) if agreement.submitted else {}
     connect, clock = facts_of(agreement.engine).connect, _Clock()
     session, parameters = secrets.token_bytes(SESSION_BYTES), agreement.to_bytes()
 
     async def fit(name: str) -> Engine:
-        log = clock if name == agreement.parties[0] else SILENT
-        engine = await connect(name, agreement.parties, agreement.committee, agreement.silos)
-        await secure_fed_yj(engine, silos.get(name), agreement, log=log)
+        log = clock if name == online[0] else SILENT
+        engine = await connect(name, online, agreement.committee, list(silos))
+        submissions = given.get(name)
+        await secure_fed_yj(engine, silos.get(name), agreement, log=log, submissions=submissions)
         return engine
 
     parties = [
-        Party(name, agreement.parties, fit(name), session=session, parameters=parameters)
-        for name in agreement.parties
+        Party(name, online, fit(name), session=session, parameters=parameters) for name in online
     ]
     clock.party = parties[0]
     start = time.process_time()
     engine, *_ = inprocess.run(parties)
     seconds = time.process_time() - start - sum(silo.seconds for silo in silos.values())
     sent = [sum(party.bytes_sent.values()) for party in parties]
-    pairs = max(silo.pairs for silo in silos.values())
+    pairs = max((silo.pairs for silo in silos.values()), default=0)
+    first = exchanges_before(agreement)
     return _DryRun(
         len(agreement.asked),
         max(party.rounds for party in parties),
-        clock.rounds[1],
+        clock.rounds[first],
+        clock.rounds[first] - clock.rounds[first - 1],
         engine.most_claims,
         {64 * limbs for silo in silos.values() for limbs in silo.widths},
         _Amounts(max(sent), sum(sent), pairs, seconds / 3),
@@ -236,6 +248,14 @@ class _Clock(OpeningLog):
 
     def exchange(self, transcript: Transcript) -> None:
         self.rounds.append(self.party.rounds)
+
+
+def _made_up_submissions(agreement: Agreement, rows: int) -> dict[str, Submissions]:
+    """What the members hold if all silos have submitted this many rows, even over the points."""
+    n, counts = rows * len(agreement.silos), list[int]()
+    for points in map(len, agreement.points):
+        counts += [n // points + (k < n % points) for k in range(points)]
+    return held_by(agreement, [share(masked(np.array(counts), (), ()))], secrets.token_bytes(32))
 
 
 class _MadeUp(ArraySilo):

@@ -10,18 +10,16 @@ import numpy as np
 
 from securefedyj.engines.registry import facts_of
 from securefedyj.errors import InputError
-from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Integers
 from securefedyj.numerics.streamed import default_cache_bytes
 from securefedyj.numerics.sums import refuse_outside
 from securefedyj.numerics.tally import tally_of
-from securefedyj.numerics.weighed import LIMBS
 from securefedyj.party.messages import SESSION_BYTES
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.cost import Cost
 from securefedyj.protocol.program import run_party
 from securefedyj.protocol.silos import Table, timed_silo
-from securefedyj.protocol.submissions import Submissions, component, masked, share
+from securefedyj.protocol.submissions import Submissions, held_by, masked, share
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.tables.source import as_source
 
@@ -89,19 +87,13 @@ def _submit(
     agreement: Agreement, tables: Mapping[str, Table | None], sent: dict[str, dict[str, int]]
 ) -> dict[str, Submissions]:
     """What each member holds once all silos have submitted; files, seals and masks are left out."""
-    size, members = sum(map(len, agreement.points)), agreement.committee
-    totals = [wide.zeros(LIMBS, size) for _ in members]
+    shares, members = [], agreement.committee
     for name in agreement.silos:
-        parts = share(masked(counts_of(agreement, tables[name]), (), ()))
-        for i, part in enumerate(parts):
-            totals[i] = wide.add(totals[i], component(i, part, size))
+        shares.append(share(masked(counts_of(agreement, tables[name]), (), ())))
+        for i, part in enumerate(shares[-1]):
             for member in {members[i], members[i - 1]} - {name}:
                 sent[name][member] += len(part)
-    headers = secrets.token_bytes(32)
-    return {
-        member: Submissions(headers, np.stack([totals[i], totals[(i + 1) % 3]]))
-        for i, member in enumerate(members)
-    }
+    return held_by(agreement, shares, secrets.token_bytes(32))
 
 
 def counts_of(agreement: Agreement, table: Table | None) -> Integers:

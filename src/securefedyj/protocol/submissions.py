@@ -6,7 +6,7 @@ A silo shares how often each point occurs, over the integers: c = s_0 + s_1 + s_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -88,6 +88,20 @@ def component(i: int, part: bytes, size: int) -> Limbs:
         )
     low = np.frombuffer(part, dtype="<u8").reshape(size, 2).T
     return wide.resize(low.astype(np.uint64), LIMBS)
+
+
+def held_by(
+    agreement: Agreement, shares: Iterable[Sequence[bytes]], headers: bytes
+) -> dict[str, Submissions]:
+    """What each member holds of what silos have shared, for a run in one process."""
+    size = sum(map(len, agreement.points))
+    totals = [wide.zeros(LIMBS, size) for _ in range(3)]
+    for parts in shares:
+        totals = [wide.add(a, component(i, parts[i], size)) for i, a in enumerate(totals)]
+    return {
+        name: Submissions(headers, np.stack([totals[i], totals[(i + 1) % 3]]))
+        for i, name in enumerate(agreement.committee)
+    }
 
 
 def _drawn(key: bytes, size: int, bits: int) -> Limbs:
