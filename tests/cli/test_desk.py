@@ -67,9 +67,14 @@ class Person:
 
 
 @pytest.fixture
-def person(tmp_path, monkeypatch) -> Iterator[Person]:
+def desk(tmp_path, monkeypatch) -> Desk:
     monkeypatch.chdir(tmp_path)
-    with LocalSite(Desk().answer) as site:
+    return Desk()
+
+
+@pytest.fixture
+def person(desk) -> Iterator[Person]:
+    with LocalSite(desk.answer) as site:
         thread = threading.Thread(target=site.serve_forever, args=(0.01,))
         thread.start()
         yield Person(site)
@@ -314,3 +319,18 @@ def test_two_works_are_never_under_way(person, chosen, monkeypatch):
     gate.set()
     assert "No." in person.watch()
     assert len(begun) == 1
+
+
+def test_a_run_is_left_before_the_desk_ends(person, desk, chosen, monkeypatch):
+    left = []
+
+    def take_part(ready, what, job):
+        wait_until(lambda: job.stopping)
+        left.append(what)
+
+    monkeypatch.setattr(desk_pages, "take_part", take_part)
+    person.post("check", **chosen)
+    person.watch()
+    person.post("start", what="join")
+    desk.end()
+    assert left == ["join"]

@@ -9,10 +9,10 @@ import pytest
 
 from securefedyj.network import local
 from securefedyj.network.consortium import Feature
-from tests.cli.test_desk import Person, person
+from tests.cli.test_desk import Person, desk, person
 from tests.patience import PATIENCE, wait_until
 
-__all__ = ["person"]  # a fixture
+__all__ = ["desk", "person"]  # fixtures
 MEMBERS = ("east", "south", "west")
 COMMAND = ("-m", "securefedyj.cli")
 

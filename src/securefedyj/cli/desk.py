@@ -31,7 +31,10 @@ def run(options: argparse.Namespace) -> None:
     desk = Desk()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     home = Path.home() if os.access(Path.home(), os.W_OK) else None  # some browsers read no other
-    with LocalSite(desk.answer) as site, tempfile.TemporaryDirectory(dir=home) as folder:
+    with (
+        LocalSite(desk.answer) as site,
+        tempfile.TemporaryDirectory(prefix="securefedyj-", dir=home) as folder,
+    ):
         tell("Open this page in your browser, and keep its address to yourself:")
         tell(f"  {site.url}")
         tell("Press Ctrl-C here when you are done.")
