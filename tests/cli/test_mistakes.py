@@ -37,7 +37,7 @@ def test_each_ends_with_its_cause_a_remedy_and_a_code(mistake, folder, monkeypat
         taken.listen()
         typed = shlex.split(mistake.typed.replace("{taken}", str(taken.getsockname()[1])))
         try:
-            ended = main(typed)
+            ended: object = main(typed)
         except SystemExit as error:  # of the parser
             ended = error.code
     shown = capsys.readouterr()

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from securefedyj.network.consortium import Consortium, ConsortiumError, Feature
-from securefedyj.network.consortium.file import MOST_BYTES, write_table
+from securefedyj.network.consortium.toml_text import MOST_BYTES, write_table
 from tests.network.harness import prepare
 
 

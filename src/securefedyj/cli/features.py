@@ -15,7 +15,7 @@ from securefedyj.errors import InputError
 from securefedyj.files import TooLarge, read_within, write_atomically
 from securefedyj.network.consortium import Feature
 from securefedyj.network.consortium.entries import check_text
-from securefedyj.network.consortium.file import MOST_BYTES
+from securefedyj.network.consortium.toml_text import MOST_BYTES
 from securefedyj.printable import in_words, printable, shown
 from securefedyj.tables.files import FEW_DISTINCT, draft
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -17,7 +16,6 @@ from msgspec import Meta
 
 from securefedyj.engines.registry import ENGINES
 from securefedyj.errors import InputError, code_of
-from securefedyj.files import read_within
 from securefedyj.network.consortium.entries import (
     ConsortiumError,
     Feature,
@@ -25,10 +23,11 @@ from securefedyj.network.consortium.entries import (
     PartyEntry,
     check_text,
 )
+from securefedyj.network.consortium.toml_text import parsed, write_table
 from securefedyj.network.identity import fingerprint, validity
 from securefedyj.numerics.resolution import steps_wanted
 from securefedyj.numerics.search import promised
-from securefedyj.printable import in_words, printable, shown
+from securefedyj.printable import in_words, shown
 from securefedyj.protocol.agreement import (
     ENGINE,
     Agreement,
@@ -37,7 +36,7 @@ from securefedyj.protocol.agreement import (
     check_values,
     refuse_twice,
 )
-from securefedyj.strict import MOST_LISTS, Malformed, check_depth, convert
+from securefedyj.strict import Malformed, convert
 
 FORMAT = 1
 REHEARSAL = " (rehearsal)"
@@ -48,16 +47,8 @@ WRITTEN = ("max_steps", "result_bits", "levels_per_exchange", "minimum_values",
            "max_interruptions", "verified")  # fmt: skip
 """Fields that the file has under their own names, besides those that `to_toml` writes first."""
 
-MOST_BYTES = 1 << 22
-"""Of a file; 20,000 features with units and notes take about 2 MB."""
 FEWEST_VALUES = 5
 """The least minimum_values where quantiles are agreed on."""
-MOST_TABLES = 100
-"""Kinds of tables; we have three."""
-MOST_DOTS = 1000
-"""In keys, such as a.b.c; we have none."""
-MOST_COMMAS = 200_000
-"""Between values and in texts; a committee and the notes of 20,000 features have fewer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +123,7 @@ class Consortium(ProtocolParameters):
     def read(cls, path: Path | str) -> Consortium:
         """Read and check the file; a `ConsortiumError` names the file and what is wrong."""
         try:
-            return _from_toml(_parsed(path))
+            return _from_toml(parsed(path))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConsortiumError(
                 "SFY-CON-026",
@@ -327,75 +318,7 @@ def _section(entries: Any, kind: type[T], head: str) -> list[T]:
     return [convert(entry, kind, f"{head} number {number}") for number, entry in numbered]
 
 
-def _parsed(path: Path | str) -> dict[str, Any]:
-    """What a file contains; raises Malformed, or an error of TOML or UTF-8.
-
-    The standard library reads any number of tables, on any number of levels, and keeps notes about
-    each that are a hundred times longer than its name. So the text is checked before it is parsed.
-    """
-    text = read_within(path, MOST_BYTES).decode()
-    _check_extent(text)
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        raise
-    except RecursionError:
-        raise Malformed("it is nested too deeply.") from None
-    except ValueError as error:  # such as a number that Python does not read
-        raise Malformed(f"it is not a TOML file: {printable(str(error), 200)}.") from None
-    check_depth(data)
-    _check_numbers(data)
-    return data
-
-
-def _check_extent(text: str) -> None:
-    """Refuse what would take much time or memory to read; no agreed file does."""
-    heads, dots, lists, commas = set(), 0, 0, text.count(",")
-    for line in re.finditer("[^\n]+", text):  # all lines at once would take many times the text
-        bare = line[0].strip()
-        if bare.startswith("["):
-            heads.add(bare)
-            dots += bare.count(".")
-        elif not bare.startswith("#"):
-            lists += bare.count("[") + bare.count("{")
-            # The last piece is a value.
-            dots += bare.rpartition("=")[0].count(".")
-        if (
-            len(heads) > MOST_TABLES
-            or dots > MOST_DOTS
-            or lists > MOST_LISTS
-            or commas > MOST_COMMAS
-        ):
-            raise Malformed(
-                "it has tables or lists that no agreed file has; ask for the file that "
-                "`securefedyj new` wrote."
-            )
-
-
-def _check_numbers(data: Any) -> None:
-    """Refuse whole numbers of more than 64 bits, which TOML does not guarantee."""
-    if isinstance(data, int) and not -(2**63) <= data < 2**63:
-        raise Malformed(f"{shown(data)} is too large for this file.")
-    if isinstance(data, list | dict):
-        for value in data.values() if isinstance(data, dict) else data:
-            _check_numbers(value)
-
-
 def _given(entry: PartyEntry | Feature) -> dict[str, Any]:
     """The fields of a section, without those that are as by default, such as no unit."""
     own = [(field, getattr(entry, field.name)) for field in fields(entry)]
     return {field.name: value for field, value in own if value != field.default}
-
-
-def write_table(head: str, entries: Mapping[str, Any]) -> str:
-    """A table under its head, or the top of the file if that is empty."""
-    lines = [head] if head else []
-    lines += [f"{key} = {_value(value)}" for key, value in entries.items()]
-    return "\n".join(lines) + "\n"
-
-
-def _value(value: Any) -> str:
-    """JSON's form, which TOML reads except for one character; a certificate has several lines."""
-    text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    several = text.startswith('"-----BEGIN') and text.isascii() and "\\" not in value
-    return f'"""\n{value.strip()}\n"""' if several else text
