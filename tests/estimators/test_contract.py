@@ -35,8 +35,8 @@ from securefedyj import (
     SecureStandardScaler,
 )
 from securefedyj.estimators import composed, federated, frozen, pooled, quantiles, scaling
-from securefedyj.estimators.federated import SecureEstimator
 from securefedyj.estimators.frozen import Frozen
+from securefedyj.estimators.secure import SecureEstimator
 from securefedyj.parameters import Parameters
 
 their_tests = pytest.importorskip("sklearn.preprocessing.tests.test_data")

@@ -139,6 +139,7 @@ def test_rounds_and_bytes_of_a_submitted_run_are_forecast(live: int) -> None:
     table = np.repeat(module._made_up_rows(domain, module._VALUES).round(), 4, axis=0)
     (plan,) = forecast(consortium, **{**NETWORK, "rows": len(table)}, levels=[4]).forecasts
     _, cost = simulate(agreed, [table] * 4)
+    assert cost.rounds is not None
     assert abs(plan.rounds - cost.rounds) <= 2
     submission = 32 + 32 + 16 * 31 * (6 - live)
     sent = max(map(cost.sent_by, agreed.committee)) - 2 * submission

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from securefedyj.engines.registry import facts_of
 from securefedyj.errors import InputError, PartyStopped, ProtocolError, Stalled, Unverified
 from securefedyj.numerics import wide
 from securefedyj.numerics.weighed import LIMBS
@@ -90,7 +91,7 @@ def play(
     """Run the parties that are online; errors other than those of a protocol come through."""
     agreement, outcome = own or agreed(), Outcome()
     given = submissions() if held is None else held
-    connect = program.facts_of("replicated").connect
+    connect = facts_of("replicated").connect
 
     class Log(OpeningLog):
         def __init__(self, name: str) -> None:

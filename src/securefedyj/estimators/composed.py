@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from securefedyj.errors import InputError
 from securefedyj.estimators.export import as_fitted
-from securefedyj.estimators.federated import Column, SecureEstimator, SecureTransformer
+from securefedyj.estimators.secure import Column, SecureEstimator, SecureTransformer
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import Source
 from securefedyj.protocol.agreement import MOST_BITS
@@ -231,5 +231,9 @@ def _merged(one: Column | None, other: Column, name: str) -> Column:
             both = {*methods.get("quantiles", ()), *quantiles}
             methods["quantiles"] = tuple(sorted(both, key=Fraction))
     return Column(
-        methods, *(mine or theirs for mine, theirs in zip(one[1:], other[1:], strict=True))
+        methods,
+        one.bounds or other.bounds,
+        one.resolution or other.resolution,
+        one.digits or other.digits,
+        one.rounded or other.rounded,
     )

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from securefedyj.errors import InputError
 from securefedyj.estimators.columns import check_choice
 from securefedyj.estimators.export import as_fitted
-from securefedyj.estimators.federated import SecureTransformer
+from securefedyj.estimators.secure import SecureTransformer
 from securefedyj.numerics.arrays import Array, Index
 from securefedyj.protocol.methods import Methods, as_quantile
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from securefedyj.errors import InputError
 from securefedyj.estimators.export import as_fitted
-from securefedyj.estimators.federated import SecureTransformer
+from securefedyj.estimators.secure import SecureTransformer
 from securefedyj.numerics.arrays import Array, Index
 from securefedyj.numerics.grid import STEPS
 from securefedyj.protocol.agreement import MOST_BITS
