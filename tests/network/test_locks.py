@@ -8,12 +8,14 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from securefedyj import join
 from securefedyj.integrations.job import LOG, answer, named, notes, take_part
 from securefedyj.joining.site import read_site
-from securefedyj.network import lines
+from securefedyj.network import lines, local
+from securefedyj.network.consortium import Feature
 from securefedyj.network.errors import OwnTrouble
 from securefedyj.network.ledger import Ledger
 from securefedyj.network.session.journal import FILE, JournalError, open_journal
@@ -28,10 +30,28 @@ from tests.network.machines import AGREEMENT
 SENTENCE = "This system cannot lock files"
 
 PROGRAM = """
-import sys
-sys.modules["fcntl"] = None  # as where there is none
+import asyncio, fcntl, os, signal, sys, types
+from pathlib import Path
+import numpy as np, pyarrow.dataset, jinja2, scipy.special, sklearn.preprocessing, cryptography.x509
 
-import numpy as np
+# What Windows lacks; its own locks, by those of this system.
+def locking(file, mode, size):
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise PermissionError(13, "Permission denied") from None
+
+sys.modules["fcntl"] = None
+sys.modules["msvcrt"] = types.SimpleNamespace(locking=locking, LK_NBLCK=2)
+for name in ("pread", "sched_getaffinity", "sysconf", "register_at_fork", "fork", "getuid",
+             "geteuid", "getpgid", "killpg", "setsid", "statvfs", "uname", "fchmod", "fchown"):
+    delattr(os, name)
+for name in ("SIGKILL", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGCHLD", "SIGPIPE", "pthread_sigmask"):
+    delattr(signal, name)
+def no_handler(*_):
+    raise NotImplementedError
+asyncio.SelectorEventLoop.add_signal_handler = no_handler
+
 import securefedyj
 from securefedyj.cli.main import main
 
@@ -47,12 +67,31 @@ for command in (
     "transform parameters.json ana.csv --output transformed.csv",
     "audit transcript.jsonl",
     "report transcript.jsonl --output report.html",
+    "plan consortium.toml",
+    "features ana.csv --output proposed.csv",
+    "example --output example",
+    "submit usb/consortium.toml --key usb/ana.key --certificate usb/ana.pem --data usb/ana.csv "
+    "--ledger submitted.jsonl --output ana.submission",
+    "submission ana.submission --consortium usb/consortium.toml",
 ):
     assert main(command.split()) == 0, command
 assert main("hub consortium.toml --key hub.key --certificate hub.pem".split()) == 1
 for data in (["--data", "ana.csv"], []):
     join = "join consortium.toml --key ana.key --certificate ana.pem --output result".split()
     assert main(join + data) == 1
+assert main(["demo"]) == 1  # after what works
+
+from securefedyj.network.lines import LineFile
+
+first, second = LineFile(Path("locked")), LineFile(Path("locked"))
+first.lock()
+try:
+    second.lock(wait=False)
+except BlockingIOError:
+    first.close()
+    second.lock()
+else:
+    raise AssertionError("two processes have the lock")
 """
 
 
@@ -62,17 +101,21 @@ def stage(tmp_path):
 
 
 @pytest.mark.processes
-def test_without_fcntl_all_works_but_runs_and_hubs(stage):
+def test_on_windows_all_works_but_runs_and_hubs(stage):
     transcript, _ = simulate(stage.consortium.agreement(), list(harness.THREE.values()))
     (stage.folder / "parameters.json").write_bytes(Parameters.of(transcript).to_bytes())
     lines = [json.dumps(line) for line in transcript.to_lines()]
     (stage.folder / "transcript.jsonl").write_text("\n".join(lines) + "\n")
     (stage.folder / "features.csv").write_text("name,lower,upper\nlactate,0,1000\n")
     Ledger(stage.folder / "ledger.jsonl").prepare()
+    (stage.folder / "usb").mkdir()
+    local.prepare(stage.folder / "usb", dict.fromkeys(harness.THREE, np.array([[0.5], [1.5]])),
+                  [Feature("lactate", 0.0, 40.0, resolution="0.5")], submitted=True)  # fmt: skip
     command = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(command, cwd=stage.folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count(SENTENCE) == 3
+    assert done.stderr.count(SENTENCE) == 4
+    assert (stage.folder / "submitted.jsonl").read_text().count('"event": "submitted"') == 1
     assert not (stage.folder / "result").exists()
 
 

@@ -19,6 +19,7 @@ from securefedyj import SecureFedYJ
 from securefedyj.demo.comparison import FitComparison
 from securefedyj.demo.example import by_silo, public_bounds
 from securefedyj.network.consortium import Feature
+from securefedyj.network.lines import require_locks
 from securefedyj.network.local import Processes, prepare
 from securefedyj.numerics.arrays import Array, Bools
 from securefedyj.protocol.transcript import Transcript
@@ -45,6 +46,7 @@ class FederatedFit:
 
 def fit(cancer: FitComparison) -> FederatedFit:
     """Fit three silos with different patients: small, middle and large tumours."""
+    require_locks()
     silos, bounds = by_silo(cancer.X, cancer.names, 3), public_bounds(cancer.X)
     _show_status("the same rows in one process, to compare with ...")
     pooled = SecureFedYJ(engine="clear", bounds=bounds).fit([cancer.X])

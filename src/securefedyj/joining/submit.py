@@ -13,7 +13,6 @@ from securefedyj.errors import InputError
 from securefedyj.files import replacing, sync, write_atomically
 from securefedyj.joining.own import OwnPart
 from securefedyj.network.ledger import Ledger, LedgerError, RunSubmitted, default_path
-from securefedyj.network.lines import require_locks
 from securefedyj.network.mailbox import Courier
 from securefedyj.network.repeats import LedgerRun, note_on_missing, note_on_silos
 from securefedyj.network.session.participant import Worker
@@ -36,7 +35,6 @@ class SubmitRun(OwnPart):
     """To the hub's mailbox; otherwise the file goes to where the options say, by other ways."""
 
     def __post_init__(self) -> None:
-        require_locks()
         super().__post_init__()
         consortium, name = self.consortium, self.party.name
         if not consortium.submitted or self.party.role != "silo":

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,12 +14,17 @@ from typing import Any, Self
 
 from securefedyj.network.errors import OwnTrouble
 
-try:
+# One of them is missing on each system.
+fcntl: Any = None
+msvcrt: Any = None
+with suppress(ImportError):
     import fcntl
-except ImportError:  # on Windows, for example
-    fcntl = None  # type: ignore[assignment]
+with suppress(ImportError):
+    import msvcrt
 
 _PIECE = 1 << 20  # bytes
+_FAR = (1 << 31) - 2
+_BETWEEN_TRIES = 0.05  # seconds
 
 
 def require_locks() -> None:
@@ -26,11 +32,24 @@ def require_locks() -> None:
     if fcntl is None:
         raise OwnTrouble(
             "SFY-JOIN-029",
-            "This system cannot lock files (Python has no fcntl here), and without locks two "
-            "processes could make the same opening twice. So `join` and `hub` need Linux or "
-            "another Unix. What works here: fits of your own rows (`ExpYJ`), `transform`, "
-            "`check`, `keygen`, `new`, `report` and `audit`.",
+            "This system cannot lock files as a run needs it (Python has no fcntl here), and "
+            "without such locks two processes could make the same opening twice. So `join` and "
+            "`hub` need Linux or another Unix. What works here: fits of your own rows (`ExpYJ`), "
+            "`transform`, `check`, `keygen`, `new`, `submit`, `result`, `report` and `audit`.",
         )
+
+
+def _lock_on_windows(file: int, *, wait: bool) -> None:
+    """Lock one byte far behind the end: what is locked there, others cannot read."""
+    while True:
+        os.lseek(file, _FAR, os.SEEK_SET)
+        try:
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+            return
+        except PermissionError as error:  # another process has it
+            if not wait:
+                raise BlockingIOError(errno.EAGAIN, error.strerror) from None
+            time.sleep(_BETWEEN_TRIES)
 
 
 class LineFile:
@@ -44,7 +63,8 @@ class LineFile:
         self.path = path
         self._shared = not flags & (os.O_RDWR | os.O_WRONLY)
         self._writing = threading.Lock()
-        self._file = os.open(path, flags | os.O_APPEND, 0o600)
+        binary = getattr(os, "O_BINARY", 0)  # Windows
+        self._file = os.open(path, flags | os.O_APPEND | binary, 0o600)
 
     def lock(self, *, wait: bool = True) -> None:
         """Lock the file until it is closed; readers share the lock, a writer has it alone.
@@ -52,7 +72,9 @@ class LineFile:
         Raises BlockingIOError if another process has it, and we do not wait. Without locks a file
         can only be read.
         """
-        if not self._shared:
+        if msvcrt is not None:
+            _lock_on_windows(self._file, wait=wait)
+        elif not self._shared:
             require_locks()
         if fcntl is not None:
             kind = fcntl.LOCK_SH if self._shared else fcntl.LOCK_EX
@@ -73,7 +95,7 @@ class LineFile:
         file. Without, it is a line like the others.
         """
         pieces, place = [], 0
-        while piece := os.pread(self._file, _PIECE, place):
+        while piece := self._at(place, _PIECE):
             pieces.append(piece)
             place += len(piece)
         *lines, rest = b"".join(pieces).split(b"\n")
@@ -83,12 +105,16 @@ class LineFile:
             lines.append(rest)
         return lines
 
+    def _at(self, place: int, most: int) -> bytes:
+        os.lseek(self._file, place, os.SEEK_SET)  # lines are added at the end all the same
+        return os.read(self._file, most)
+
     def append(self, line: Mapping[str, Any], *, sync: bool = False) -> None:
         """Add a whole line, or nothing. It may be lost in a power cut until it is synced."""
         data = json.dumps(line).encode() + b"\n"
         with self._writing:
             before = self.size
-            if before and os.pread(self._file, 1, before - 1) != b"\n":
+            if before and self._at(before - 1, 1) != b"\n":
                 data = b"\n" + data  # an editor has removed the end of the last line
             try:
                 while data:

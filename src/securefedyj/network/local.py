@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import secrets
-import signal
 import socket
 import subprocess
 import sys
@@ -175,11 +174,11 @@ class Processes:
             if name != "hub"
         }
 
-    def kill(self, name: str, number: int = signal.SIGKILL) -> None:
+    def kill(self, name: str, number: int | None = None) -> None:
         """End a process, by default without warning."""
         process = self.running.pop(name)
         if process.poll() is None:
-            process.send_signal(number)
+            process.kill() if number is None else process.send_signal(number)
         process.wait(_PATIENCE)
 
     def start(self, name: str, *program: str) -> None:
