@@ -287,6 +287,12 @@ def test_files_are_chosen_and_fill_in_what_stands_beside_them(person, chosen, tm
     assert "north (silo)" in person.watch()
 
 
+def test_a_typed_path_may_begin_at_home(person, chosen, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    person.post("check", **chosen | {"data": "~/north.csv"})
+    assert "30 rows" in person.watch()
+
+
 def test_the_report_belongs_to_no_site(person, chosen, tmp_path):
     """It has a script; if somebody has changed it, that must not reach these pages."""
     person.post("check", **chosen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -195,6 +196,8 @@ def _value(kind: type, text: str) -> Any:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if kind is dict:
         return renamed(lines)
+    if kind is Path:
+        return os.path.expanduser(text)  # elsewhere the shell does that
     with contextlib.suppress(ValueError):
         return kind(text) if kind in (int, float) else lines if kind is tuple else text
     return text
