@@ -213,7 +213,7 @@ def test_a_table_is_checked_before_anything_can_start(person, chosen, capsys):
     assert "north (silo)" in page
     assert "30 rows" in page
     assert "Any two of north, east and helper" in page
-    assert re.search(r"About \d+ s and \d+\.\d MB", page)
+    assert re.search(r"About \d+ s and at most \d+\.\d MB", page)
     assert 'value="join"' in page
     # The same sentences as the command's.
     main(["check", chosen["consortium"], "--data", chosen["data"], "--ledger", chosen["ledger"]])

@@ -24,7 +24,6 @@ from securefedyj.network.forecast import (
     Outlook,
     bytes_per_second,
     forecast,
-    has_forecast,
 )
 from securefedyj.network.repeats import LedgerRun, note_on_missing, note_on_silos
 from securefedyj.network.submission import note_on_submission
@@ -46,10 +45,10 @@ from securefedyj.tables.silo_table import MOST_DISTINCT, Summary
 from securefedyj.tables.source import lacking
 
 _KNOWN = """\
-Only engine 'replicated' has forecasts, and only of live runs. Measured for 'mpyc', with
-30 steps, levels 1 and all parties on a machine with two cores: 650 to 720 rounds, each at
-least as long as a message takes; for each feature, with 3 parties 2 to 7 seconds and 3 MB
-that a party sends, with 5 parties 8 to 15 seconds and 7 MB."""
+Only engine 'replicated' has forecasts. Measured for 'mpyc', with 30 steps, levels 1 and
+all parties on a machine with two cores: 650 to 720 rounds, each at least as long as a
+message takes; for each feature, with 3 parties 2 to 7 seconds and 3 MB that a party
+sends, with 5 parties 8 to 15 seconds and 7 MB."""
 _NOT_VERIFIED = "NOT verified: one cheating member of the committee can falsify the result"
 HEADER = ("feature", "missing", "distinct", "min", "median", "max", "agreed", "verdict")
 KINDS = {
@@ -346,7 +345,7 @@ def outlook_of(consortium: Consortium, options: argparse.Namespace, **more: Any)
         raise InputError(
             "SFY-CLI-018", "--rows and --mbit must be positive, and --delay-ms not negative."
         )
-    if not has_forecast(consortium):
+    if consortium.engine != ENGINE:
         return None
     line = {"delay": options.delay_ms / 1e3, "bytes_per_second": bytes_per_second(options.mbit)}
     return forecast(consortium, rows=options.rows, **line, **more)

@@ -18,14 +18,13 @@ from securefedyj.joining.options import JoinOptions
 from securefedyj.joining.own import OwnPart
 from securefedyj.joining.run import Cancelled, JoinRun
 from securefedyj.joining.submit import SubmitRun
-from securefedyj.network.consortium import Consortium, PartyEntry
+from securefedyj.network.consortium import ENGINE, Consortium, PartyEntry
 from securefedyj.network.forecast import (
     DELAY_MS,
     MBIT,
     Forecast,
     bytes_per_second,
     forecast,
-    has_forecast,
 )
 from securefedyj.network.identity import read_certificate
 from securefedyj.network.session.events import Progress
@@ -140,7 +139,7 @@ def examined_before(options: JoinOptions) -> Ready:
         given = (options.data, reading, options.ledger)
         examined = check.examine(consortium, *given, without=options.without)
     plan = None
-    if has_forecast(consortium):
+    if consortium.engine == ENGINE:  # no other has forecasts
         rows = 1 if examined is None else max(1, examined.checked.rows)
         (plan,) = forecast(
             consortium,

@@ -20,7 +20,7 @@ import numpy as np
 
 from securefedyj.engines import Engine
 from securefedyj.engines.registry import facts_of
-from securefedyj.network.consortium import ENGINE, Consortium
+from securefedyj.network.consortium import Consortium
 from securefedyj.network.local import Crossing, measure_crossing
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Index, Integers
@@ -79,11 +79,6 @@ class Outlook(NamedTuple):
         """The fewest levels that are about as fast as any: more of them compute and send more."""
         enough = _ABOUT * min(forecast.seconds for forecast in self.forecasts)
         return min(one.levels for one in self.forecasts if one.seconds <= enough)
-
-
-def has_forecast(consortium: Consortium) -> bool:
-    """Whether `forecast` knows such runs."""
-    return consortium.engine == ENGINE and not consortium.submitted
 
 
 def forecast(

@@ -29,14 +29,13 @@ from securefedyj.files import (
     write_atomically,
     write_together,
 )
-from securefedyj.network.consortium import Consortium
+from securefedyj.network.consortium import ENGINE, Consortium
 from securefedyj.network.forecast import (
     DELAY_MS,
     MBIT,
     Forecast,
     bytes_per_second,
     forecast,
-    has_forecast,
 )
 from securefedyj.network.local import Crossing
 from securefedyj.network.session.journal import FILE as STATE
@@ -153,7 +152,7 @@ def write_report(
     folder, where `write_results` has put them.
     """
     cost = {}
-    if has_forecast(consortium):
+    if consortium.engine == ENGINE:  # no other has forecasts
         cost[f"plan for {DELAY_MS:g} ms, {MBIT:g} Mbit/s"] = planned(consortium, transcript)
     if (folder / COST).exists():
         cost["this run"] = read_cost(folder / COST)
