@@ -28,6 +28,7 @@ from securefedyj.protocol.submissions import component
 from securefedyj.tables.files import write_table
 from tests.network import clock
 from tests.network.harness import Loopback
+from tests.patience import PATIENCE, wait_until
 
 NAMES = ("ana", "bob", "cem")
 FEATURES = (
@@ -347,3 +348,37 @@ def test_the_hub_gets_the_file_and_the_same_again(place):
             submissions.read(stored.read_bytes(), consortium)
 
     clock.run(scenario())
+
+
+@pytest.mark.processes
+def test_a_silo_that_waits_gets_the_result(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    silos, members = ("ana", "bob", "cem", "dua"), ("ana", "bob", "cem")
+    rows = np.rint(np.random.default_rng(1).normal(140, 4, size=(80, 1)))
+    tables = {name: rows[20 * j :][:20] for j, name in enumerate(silos)}
+    agreed = local.prepare(
+        tmp_path, tables, FEATURES[:1], committee=members, submitted=True, max_steps=6
+    )
+    file, command = str(tmp_path / "consortium.toml"), ("-m", "securefedyj.cli")
+
+    def own(name: str) -> tuple[str, ...]:
+        path = tmp_path / name
+        return (file, "--key", f"{path}.key", "--certificate", f"{path}.pem",
+                "--ledger", f"{path}.ledger.jsonl")  # fmt: skip
+
+    with local.Processes(tmp_path) as running:
+        running.start("hub", *command, "hub", *own("hub")[:-2], "--mailbox", str(tmp_path / "mail"),
+                      "--listen", agreed.agreed_hub().address)  # fmt: skip
+        wait_until(lambda: " listening " in running.log("hub"), lambda: running.log("hub"))
+        running.start("dua", *command, "submit", *own("dua"), "--data", str(tmp_path / "dua.csv"),
+                      "--result", str(tmp_path / "dua"))  # fmt: skip
+        for name in members:
+            table = ("--data", str(tmp_path / f"{name}.csv"))
+            running.start("other", *command, "submit", *own(name), *table)
+            assert running.running.pop("other").wait(PATIENCE) == 0, running.log("other")
+            running.start(name, *command, "join", *own(name), "--output", str(tmp_path / name))
+        codes = running.wait(PATIENCE)
+        assert codes == dict.fromkeys(("dua", *members), 0), running.log("dua")
+    results = [(tmp_path / name / "parameters.json").read_bytes() for name in silos]
+    assert len(set(results)) == 1
+    assert (tmp_path / "dua" / "report.html").is_file()

@@ -63,11 +63,16 @@ def join(options: argparse.Namespace) -> int:
 
 def result(options: argparse.Namespace) -> int:
     def made(given: JoinOptions, display: Display, **callbacks: Any) -> OwnPart:
-        from securefedyj.joining.fetching import ResultRun
-
-        return ResultRun(given, files=options.files, **callbacks)
+        return fetching(given, display, files=options.files, **callbacks)
 
     return _take_part(options, made)
+
+
+def fetching(given: JoinOptions, _: Display, **more: Any) -> OwnPart:
+    """What fetches a result."""
+    from securefedyj.joining.fetching import ResultRun
+
+    return ResultRun(given, **more)
 
 
 def _take_part(options: argparse.Namespace, made: Callable[..., OwnPart]) -> int:
@@ -78,18 +83,19 @@ def _take_part(options: argparse.Namespace, made: Callable[..., OwnPart]) -> int
         display.say(f"Options that are not given here are read from {path}.")
     try:
         with shared.reader_of(options) as reader:
-            return _shown(options, made, reader, display)
+            return finish(options, made, reader, display)
     except Exception as error:
         display.note(without_rows(error))
         raise
 
 
-def _shown(
+def finish(
     options: argparse.Namespace,
     made: Callable[..., OwnPart],
     reader: TableReader,
     display: Display,
 ) -> int:
+    """Take part, and say what is in the output folder."""
     given = {**vars(options), "report": not options.no_report}
     part = made(
         JoinOptions.of(given, shared.reading_of(options)[1]),

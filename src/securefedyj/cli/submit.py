@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from securefedyj.cli import options as shared
-from securefedyj.cli.display import Display, tell
-from securefedyj.cli.join import carry_out
+from securefedyj.cli.display import OK, Display, tell
+from securefedyj.cli.join import carry_out, fetching, finish
 from securefedyj.cli.options import Commands, command, flag, option
 from securefedyj.files import read_within
 from securefedyj.joining.options import JoinOptions
@@ -31,12 +31,15 @@ def add(commands: Commands) -> None:
     summary = "submit a silo's rows once, sealed for the members of the committee"
     more = "A second submission for the same agreed file is not made: the first is sent again."
     parser = command(commands, "submit", run_submit, summary, _EXAMPLE, more)
+    parser.set_defaults(no_report=False, cache_mb=None)
     shared.add_declared(parser, *_DECLARED)
     words = (
         "only make this file, and send it to nobody: give it to all members yourself (default: "
         "NAME.submission, which the hub gets if the agreed file has one)"
     )
     option(parser, "--output", "FILE", words, Path)
+    words = "then wait for the result, and write it to this folder, as `securefedyj result` does"
+    option(parser, "--result", "FOLDER", words, Path)
     shared.add_reading(parser, dask=True)
     flag(parser, "--json", "print the path of the file as JSON")
     summary = "show what is public about a submission"
@@ -48,17 +51,23 @@ def add(commands: Commands) -> None:
     flag(parser, "--json", "print JSON")
 
 
-def run_submit(options: argparse.Namespace) -> None:
+def run_submit(options: argparse.Namespace) -> int:
     path = shared.fill_from_site(options, options.data, *_DECLARED, *shared.READING, "columns")
     shared.refuse_unless_given(options, "consortium", "key", "certificate")
     display = Display()
     if path:
         display.say(f"Options that are not given here are read from {path}.")
     with shared.reader_of(options) as reader:
-        _submit(options, reader, display)
+        made = _submit(options, reader, display)
+        if options.result is None:
+            if options.json:
+                tell(json.dumps({"submission": str(made)}))
+            return OK
+        options.output = options.result
+        return finish(options, fetching, reader, display)
 
 
-def _submit(options: argparse.Namespace, reader: TableReader, display: Display) -> None:
+def _submit(options: argparse.Namespace, reader: TableReader, display: Display) -> Path:
     from securefedyj.joining.submit import SubmitRun
 
     run = SubmitRun(
@@ -71,9 +80,8 @@ def _submit(options: argparse.Namespace, reader: TableReader, display: Display) 
         warn=display.say,
         rows=display.rows,
     )
-    made = carry_out(run, display)
-    if options.json:
-        tell(json.dumps({"party": run.party.name, "submission": str(made)}))
+    made: Path = carry_out(run, display)
+    return made
 
 
 def run_submission(options: argparse.Namespace) -> None:
