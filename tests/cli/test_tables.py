@@ -11,7 +11,7 @@ import pytest
 
 from securefedyj.cli.main import main
 from securefedyj.network import local
-from securefedyj.network.consortium import Feature
+from securefedyj.network.consortium import Consortium, Feature
 from securefedyj.tables.files import write_table
 from tests.cli.messages import one_sentence
 
@@ -321,3 +321,21 @@ def test_a_table_of_features_that_is_not_utf_8_is_refused(tmp_path, capsys):
         == 1
     )
     assert "[SFY-CLI-030]" in capsys.readouterr().err
+
+
+def test_files_that_an_editor_of_windows_has_saved_are_read(tmp_path, capsys):
+    """With a byte order mark, and with its line ends."""
+    local.prepare(tmp_path, dict.fromkeys(("north", "east", "south"), np.ones((2, 1))), [AGE])
+    text = (tmp_path / "consortium.toml").read_text()
+    (tmp_path / "saved.toml").write_bytes(text.replace("\n", "\r\n").encode("utf-8-sig"))
+    for name in ("consortium", "saved"):
+        assert main(["check", str(tmp_path / f"{name}.toml"), "--json"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second
+    features = "name;lower;upper;unit\r\nTemperatur;30;45;°C\r\n"
+    (tmp_path / "f.csv").write_bytes(features.encode("utf-8-sig"))
+    parties = [f"--silo={name}={tmp_path / name}.pem" for name in ("north", "east", "south")]
+    new = str(tmp_path / "new.toml")
+    assert main(["new", new, "--name", "n", *parties, "--features", str(tmp_path / "f.csv")]) == 0
+    (feature,) = Consortium.read(new).features
+    assert feature == Feature("Temperatur", 30.0, 45.0, unit="°C")

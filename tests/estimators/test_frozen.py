@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+import json
+import os
 import pickle
 import warnings
 from pathlib import Path
@@ -81,6 +84,19 @@ def test_fit_checks_the_columns_of_a_file(loaded, frame, tmp_path):
     frame[NAMES[:3]].to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(ValueError, match="'alcalinity': there is no such column"):
         loaded.fit(tmp_path / "t.csv")
+
+
+def test_what_is_loaded_says_which_run_it_is_from_and_which_columns_it_has(path, tmp_path):
+    data = json.loads(path.read_text())
+    data["consortium"] = {"name": "icu", "digest": "0" * 64}
+    (tmp_path / "parameters.json").write_text(json.dumps(data))
+    os.utime(tmp_path / "parameters.json", (1.6e9, 1.6e9))
+    day = datetime.date.fromtimestamp(1.6e9)
+    named = "alcohol, malic acid, ash and alcalinity"
+    assert repr(load(tmp_path / "parameters.json")) == (
+        f"<FrozenYJ() of run 'icu', file of {day}: {named}>"
+    )
+    assert repr(FrozenYJ()) == "FrozenYJ()"
 
 
 def test_without_a_file_there_is_no_fit(frame):
