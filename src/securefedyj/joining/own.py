@@ -14,6 +14,8 @@ import numpy as np
 from securefedyj.errors import reason_of
 from securefedyj.joining.options import JoinOptions
 from securefedyj.network.identity import read_certificate, read_identity
+from securefedyj.network.ledger import LedgerError
+from securefedyj.network.repeats import LedgerRun, note_on_missing, note_on_silos
 from securefedyj.numerics.arrays import unmasked
 from securefedyj.numerics.passes import Source
 from securefedyj.numerics.streamed import default_cache_bytes
@@ -110,6 +112,21 @@ class OwnPart(ABC):
             )
         agreed = Dialect(rename={str(j): name for j, name in enumerate(names)})
         return as_source(data, names, missing, agreed)
+
+    def _warned(self, own: SiloTable | None, folder: Path, *, over: bool) -> LedgerRun | None:
+        """Open a silo's ledger, and unless the run is over, warn of what results could reveal."""
+        record, notes = None, [note_on_silos(self.consortium)]
+        if own is not None:
+            empty = [self._features[j] for j in silo_table.missing_everywhere(own.census)]
+            notes.append(note_on_missing(self.consortium, empty))
+            ledger, name = self.options.ledger, self.party.name
+            record = LedgerRun(self.consortium, own.source, ledger, name, folder)
+            notes += [f"Warning: {sentence}" for sentence in record.warnings()]
+            for sentence in () if over else record.refused():
+                raise LedgerError("SFY-LED-004", sentence)
+        for sentence in () if over else filter(None, notes):
+            self.warn(sentence)
+        return record
 
     def _rows(self, done: str, count: int, total: int | None) -> None:
         self._check_wanted()

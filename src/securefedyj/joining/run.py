@@ -11,9 +11,8 @@ from securefedyj.files import write_atomically
 from securefedyj.joining.member import Member
 from securefedyj.joining.own import OwnPart
 from securefedyj.network.carrier import Dialer
-from securefedyj.network.ledger import LedgerError
 from securefedyj.network.lines import require_locks
-from securefedyj.network.repeats import LedgerRun, note_on_missing, note_on_silos
+from securefedyj.network.repeats import LedgerRun
 from securefedyj.network.session import participant
 from securefedyj.network.session.events import Progress
 from securefedyj.network.session.journal import FILE as STATE
@@ -25,7 +24,6 @@ from securefedyj.protocol.schedule import TooFewValues
 from securefedyj.protocol.silos import TimedSilo, timed_silo
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.results import PARAMETERS
-from securefedyj.tables import silo_table
 from securefedyj.tables.digest import rows_digest
 from securefedyj.tables.silo_table import SiloTable
 from securefedyj.tables.source import HeldSource
@@ -121,7 +119,9 @@ class JoinRun(OwnPart):
     def _prepare(self) -> TimedSilo | None:
         self._own = self.own_table()
         silo = self._arranged(self._own) if self._live and self._own is not None else None
-        self._warn_before()
+        own = self._own if self._live else None
+        over = (self._output / PARAMETERS).exists()  # nothing is left to run
+        self._record = self._warned(own, self._output, over=over)
         self._output.mkdir(parents=True, exist_ok=True)
         return silo
 
@@ -134,23 +134,6 @@ class JoinRun(OwnPart):
         except OutOfBounds as error:
             more = "" if self._path is None else " `securefedyj check --data` shows where."
             raise OutOfBounds(error.code, f"{error}{more}") from None
-
-    def _warn_before(self) -> None:
-        """Open a silo's ledger, and warn the silo of what results could reveal."""
-        own, notes = self._own, [note_on_silos(self.consortium)]
-        if own is not None and self._live:
-            empty = [self._features[j] for j in silo_table.missing_everywhere(own.census)]
-            notes.append(note_on_missing(self.consortium, empty))
-            self._record = LedgerRun(
-                self.consortium, own.source, self.options.ledger, self.party.name, self._output
-            )
-            notes += [f"Warning: {sentence}" for sentence in self._record.warnings()]
-            if not (self._output / PARAMETERS).exists():
-                for sentence in self._record.refused():
-                    raise LedgerError("SFY-LED-004", sentence)
-        if not (self._output / PARAMETERS).exists():  # else there is nothing left to run
-            for sentence in filter(None, notes):
-                self.warn(sentence)
 
     def _settings(self, copies: dict[str, Copy]) -> participant.Settings:
         own, record = self._own, self._record

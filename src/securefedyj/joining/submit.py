@@ -14,7 +14,6 @@ from securefedyj.files import replacing, sync, write_atomically
 from securefedyj.joining.own import OwnPart
 from securefedyj.network.ledger import Ledger, LedgerError, RunSubmitted, default_path
 from securefedyj.network.mailbox import Courier
-from securefedyj.network.repeats import LedgerRun, note_on_missing, note_on_silos
 from securefedyj.network.session.participant import Worker
 from securefedyj.network.submission import make
 from securefedyj.network.transport.framing import SUBMISSION
@@ -23,8 +22,8 @@ from securefedyj.numerics.arrays import Integers
 from securefedyj.numerics.sums import refuse_outside
 from securefedyj.numerics.tally import tally_of
 from securefedyj.printable import in_words, printable
-from securefedyj.tables import silo_table
 from securefedyj.tables.files import HERE, point_findings
+from securefedyj.tables.silo_table import SiloTable
 
 
 @dataclass(repr=False)
@@ -120,17 +119,8 @@ class SubmitRun(OwnPart):
         own = self.own_table()
         if own is None:
             raise InputError("SFY-SUB-013", "A first submission needs --data.")
-        empty = [self._features[j] for j in silo_table.missing_everywhere(own.census)]
-        record = LedgerRun(
-            self.consortium, own.source, self.options.ledger, self.party.name, path.parent
-        )
-        for sentence in record.refused():
-            raise LedgerError("SFY-SUB-014", sentence)
-        notes = [note_on_silos(self.consortium), note_on_missing(self.consortium, empty)]
-        for sentence in [*notes, *(f"Warning: {one}" for one in record.warnings())]:
-            if sentence:
-                self.warn(sentence)
-        counts = self._counts(own)
+        record, counts = self._warned(own, path.parent, over=False), self._counts(own)
+        assert record is not None
         self._check_wanted()
         data = make(self.consortium, self.party.name, self._identity.key, counts)
         with replacing(path) as temporary:
@@ -141,7 +131,7 @@ class SubmitRun(OwnPart):
         self.say(f"Wrote {printable(str(path))}: {len(data):,} bytes, sealed for {names}.")
         return path
 
-    def _counts(self, own: silo_table.SiloTable) -> Integers:
+    def _counts(self, own: SiloTable) -> Integers:
         """How often each agreed point occurs in the rows."""
         agreement, names = self.consortium.agreement(), self._features
         tally = tally_of(own.source, agreement.points, agreement.domain)
