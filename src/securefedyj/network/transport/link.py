@@ -50,14 +50,16 @@ class Link:
     """The hub as a carrier. Sending never waits, or two parties could wait for each other.
 
     What waits to be sent is what the protocol has computed and would have to hold anyway. At most
-    `MOST_WAITING` bytes, and one frame more, wait to be received.
+    `most` bytes, and one frame more, wait to be received.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int = MOST_WAITING
+    ) -> None:
         self.heard = asyncio.get_running_loop().time()
         self.on_left: Callable[[Left], None] = lambda left: None
         self._reader, self._writer = reader, writer
-        self._inbox, self._numbered = FrameQueue(MOST_WAITING, _INBOX), FrameWriter()
+        self._inbox, self._numbered = FrameQueue(most, _INBOX), FrameWriter()
         self._lost: LinkLost | None = None
         self._unanswered = self._words = 0  # pings, and sentences of the hub
         self._receiving = asyncio.create_task(self._receive())
