@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -34,6 +35,7 @@ def test_a_silo_submits_and_fetches_the_result(person: Person, tmp_path):
     assert 'value="result"' in page
     assert 'value="join"' not in page
     assert "Submitted: each silo sends one file" in page
+    assert "sent the counts once" in page
     assert person.post("start", what="join").headers["Location"] == f"/{person.site.token}/"
 
     with local.Processes(tmp_path) as running:
@@ -66,5 +68,10 @@ def test_a_silo_submits_and_fetches_the_result(person: Person, tmp_path):
         page = person.watch()
     assert "Done." in page
     assert re.search(r'href="report"', page)
+    # It had no connection to another party.
+    assert json.loads((tmp_path / "desk" / "provenance.json").read_text())["connections"] == ""
+    report = person.get("report").text
+    assert "sent the counts once" in report
+    assert "computed sums" not in report
     results = [tmp_path / folder / "parameters.json" for folder in ("desk", "east")]
     assert results[0].read_bytes() == results[1].read_bytes()

@@ -29,7 +29,7 @@ def test_every_engine_has_every_sentence(facts):
     assert facts_of(facts.name) is facts
     assert list(SECRECY) == list(ENGINES)
     committee = facts.committee_of(PARTIES)
-    secrecy = secrecy_of(facts.name)
+    secrecy = SECRECY[facts.name]
     sentences = [
         " ".join(secrecy.statement),
         secrecy.what_left,
@@ -39,6 +39,21 @@ def test_every_engine_has_every_sentence(facts):
     for sentence in sentences:
         assert sentence.endswith(".")
         assert not set(sentence) & set("<>&"), "sentences are text, and pages add their own marks"
+
+
+@pytest.mark.parametrize("silos", [3, 4])
+@pytest.mark.parametrize("resolution", [("1", "1"), ("1", "")])
+def test_sentences_about_a_submitted_run_are_those_of_counts(silos, resolution):
+    own = agreement(2, silos, (0.0, 100.0), "replicated")
+    submitted = replace(own, resolution=resolution, submitted=True, verified=True)
+    submitted.check()
+    secrecy, some_live = secrecy_of(submitted), resolution[1] == ""
+    assert "sent the counts once" in secrecy.what_left
+    assert ("computed sums" in secrecy.what_left) == some_live
+    who = secrecy.collusion(own.committee, silos)
+    assert ("at one silo by itself" in who) == (silos == 3)
+    assert ("at every step" in who) == some_live
+    assert secrecy_of(own) == SECRECY["replicated"]
 
 
 @every_engine

@@ -133,7 +133,7 @@ def check(options: argparse.Namespace) -> int:
         return OK
     collusion = ""
     if consortium.engine != ENGINE:
-        who = secrecy_of(consortium.engine).collusion
+        who = secrecy_of(consortium.agreement()).collusion
         collusion = who(consortium.committee, len(consortium.silos))
     notes = [consortium.note_on_steps()]
     about = (note_on_submission, note_on_silos, note_on_engine)

@@ -114,9 +114,10 @@ class Ready(NamedTuple):
 
     def revealed(self) -> dict[str, Any]:
         """What the page says about secrecy."""
-        secrecy, silos = secrecy_of(self.consortium.engine), len(self.consortium.silos)
+        agreement, silos = self.consortium.agreement(), len(self.consortium.silos)
+        secrecy = secrecy_of(agreement)
         return {
-            "opened": opened(self.consortium.agreement()),
+            "opened": opened(agreement),
             "what_left": secrecy.what_left,
             "collusion": secrecy.collusion(self.consortium.committee, silos),
             "submission": note_on_submission(self.consortium),

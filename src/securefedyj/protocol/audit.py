@@ -106,7 +106,7 @@ class Audit:
         return [
             f"Parties: {_names(agreement.parties)}{without}.",
             f"Engine: {agreement.engine}, computed by {_names(agreement.committee)}.",
-            *secrecy_of(agreement.engine).statement,
+            *secrecy_of(agreement).statement,
             *textwrap.wrap(few, 79, break_on_hyphens=False),
             *(textwrap.wrap(OF_ONE_ROW, 79) if agreement.asked.ranked.any() else ()),
         ]

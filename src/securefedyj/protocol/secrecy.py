@@ -1,14 +1,16 @@
 """What each engine keeps secret, in the words of the audit's statement and of the report.
 
-One entry per engine (docs/security.md has the reasons). Sentences are plain text, without markup.
+One entry per engine, and what differs if silos submit (docs/security.md has the reasons).
+Sentences are plain text, without markup.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from securefedyj.engines.registry import facts_of
+from securefedyj.protocol.agreement import Agreement
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,19 @@ def _two_members(committee: Sequence[str], silos: int) -> str:
     return f"Any two of {first}, {second} and {third}. Two of them together could have seen {seen}"
 
 
+def _two_with_submissions(committee: Sequence[str], silos: int) -> str:
+    first, second, third = committee
+    seen = (
+        "at one silo by itself: treat that as having seen its rows."
+        if silos <= 3
+        else "at all silos but their own, taken together."
+    )
+    return (
+        f"Any two of {first}, {second} and {third}, also after the run. Two of them together could "
+        f"see how often each value of a submitted feature occurs {seen}"
+    )
+
+
 def _half_of_all(committee: Sequence[str], silos: int) -> str:
     return f"{(len(committee) - 1) // 2 + 1} or more of the {len(committee)} parties."
 
@@ -43,6 +58,11 @@ def _half_of_all(committee: Sequence[str], silos: int) -> str:
 _SHARES_LEFT = (
     "No row and no value. Each silo computed sums over its own rows and sent them split into "
     "shares: numbers that look random to anybody with only one of them."
+)
+_COUNTS_LEFT = (
+    "No row. Each silo counted how often each agreed value of a feature occurs in its rows, and "
+    "sent the counts once, split into shares that are sealed for the three members: numbers that "
+    "look random to anybody with only one of them."
 )
 _SUMS_STAYED = (
     "Any value or row of another silo; any sum, mean or count of a single silo; which silo "
@@ -81,6 +101,18 @@ SECRECY: Mapping[str, Secrecy] = {
 }
 
 
-def secrecy_of(engine: str) -> Secrecy:
-    """The entry of an engine; an unknown one is refused."""
-    return SECRECY[facts_of(engine).name]
+def secrecy_of(agreement: Agreement) -> Secrecy:
+    """The sentences about a run; an unknown engine is refused."""
+    facts = facts_of(agreement.engine)
+    of_engine = SECRECY[facts.name]
+    if not (agreement.submitted and facts.secure):
+        return of_engine
+    live = "" if agreement.given.all() else " Of the other features: "
+
+    def collusion(committee: Sequence[str], silos: int) -> str:
+        return _two_with_submissions(committee, silos) + (
+            live and live + of_engine.collusion(committee, silos)
+        )
+
+    what_left = _COUNTS_LEFT + (live and live + of_engine.what_left)
+    return replace(of_engine, what_left=what_left, collusion=collusion)

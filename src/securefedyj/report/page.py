@@ -80,7 +80,7 @@ def render(
         own = OwnRows(values, transcript, rows)
         implausible = plausibility.implausible(values, agreement, result).nonzero()[0]
         doubtful = [agreement.features[j] for j in implausible]
-    secrecy, name = secrecy_of(agreement.engine), Markup("<bdi>{}</bdi>")
+    secrecy, name = secrecy_of(agreement), Markup("<bdi>{}</bdi>")
     members = [name.format(printable_lines(member)) for member in agreement.committee]
     environment = templates(__package__)
     environment.filters |= _FILTERS

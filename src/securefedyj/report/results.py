@@ -96,7 +96,8 @@ class Provenance(strict.Record, frozen=True):
             user,
             datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             __version__,
-            _TLS,  # there are no other channels (`network/session/channels.py`)
+            # There are no other channels (`network/session/channels.py`).
+            _TLS if party in transcript.agreement.online else "",
             digest_of(transcript),
             "" if table is None else table.resolve().name,
             _rows_digest(folder / STATE),
