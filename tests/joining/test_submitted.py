@@ -88,6 +88,11 @@ class Play:
     def file(self, name: str, file: str = "parameters.json") -> bytes:
         return (self.folder / name / file).read_bytes()
 
+    def ledger(self, name: str) -> list[Any]:
+        """What a silo's ledger has noted."""
+        _, *lines = (self.folder / f"{name}.ledger.jsonl").read_text().splitlines()
+        return list(map(json.loads, lines))
+
     def mail_folder(self) -> Path:
         return self.folder / "mailbox" / self.consortium.digest()
 
@@ -141,6 +146,9 @@ def test_four_hospitals_submit_and_all_get_one_result(play):
     assert len({play.file(name) for name in play.tables}) == 1
     assert len({play.file(name, "transcript.jsonl") for name in play.tables}) == 1
     assert features_of(play.file("bob")) == live(play)
+    for name in SILOS:
+        events = [line["event"] for line in play.ledger(name)]
+        assert events == ["began", "submitted", "finished"]
     for name in MEMBERS:
         assert not (play.folder / name / "submissions").exists()
         assert play.file(name, f"{name}.result").endswith(play.file("eva", "transcript.jsonl"))

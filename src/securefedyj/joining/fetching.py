@@ -13,6 +13,7 @@ from securefedyj.joining.own import OwnPart
 from securefedyj.network.errors import OutOfPatience
 from securefedyj.network.gathering import LOOK_EVERY
 from securefedyj.network.mailbox import Courier, Mailbox
+from securefedyj.network.repeats import LedgerRun
 from securefedyj.network.signed import (
     ENOUGH,
     MOST_RESULT,
@@ -65,8 +66,11 @@ class ResultRun(OwnPart):
             )
         try:
             self._own = await asyncio.to_thread(self.own_table)
+            record = LedgerRun(self.consortium, None, self.options.ledger, self.party.name)
             self._output.mkdir(parents=True, exist_ok=True)
             self._write(transcript, None)
+            if contradiction := record.finished(transcript, self.say):
+                self.warn(f"Warning: {contradiction}")
             await asyncio.to_thread(self._report, transcript)
         finally:
             self._left = True

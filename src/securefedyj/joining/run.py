@@ -164,6 +164,8 @@ class JoinRun(OwnPart):
             self._member.confirm(transcript)
         if transcript.result is None:
             return
+        if self.party.role == "silo" and not self._live:  # it may have submitted while we waited
+            self._record = LedgerRun(self.consortium, None, self.options.ledger, self.party.name)
         if self._record is not None:
             contradiction = self._record.finished(transcript, self.say)
             if contradiction:

@@ -158,6 +158,11 @@ class Ledger:
         """What a party has submitted for an agreed file."""
         return self._submitted.get((digest, party))
 
+    def submitted_run(self, digest: str, party: str) -> RunEntry | None:
+        """The run that a party has submitted for."""
+        made = self.submission(digest, party)
+        return None if made is None else self._runs.get(made.id)
+
     def id_of(self, digest: str, folder: str, party: str) -> str:
         """The id of the run to resume in a folder, or of a submission; otherwise a new one."""
         if made := self.submission(digest, party):

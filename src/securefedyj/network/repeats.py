@@ -41,13 +41,14 @@ _ASK = "Ask your data protection officer before you continue"
 class LedgerRun:
     """A silo's run in its ledger; without a party and an output folder, one that is only planned.
 
-    A ledger is made for a run that has a folder, and for no other.
+    A ledger is made for a run that has a folder, and for no other. Without a table, it is the run
+    that the silo has submitted for, as the ledger knows it.
     """
 
     def __init__(
         self,
         consortium: Consortium,
-        table: Source,
+        table: Source | None,
         path: Path | None,
         party: str = "",
         output: Path | None = None,
@@ -62,7 +63,9 @@ class LedgerRun:
             resumed = (output / STATE).exists()
             identity = ledger.id_of(digest, folder if resumed else "", party)
         features = consortium.feature_names
-        digests = column_digests(table, features, ledger.key) if ledger.key else {}
+        digests = (
+            column_digests(table, features, ledger.key) if ledger.key and table is not None else {}
+        )
         methods = tuple(dict(feature.methods) for feature in consortium.features)
         self._run = RunEntry(
             id=identity,
@@ -84,6 +87,8 @@ class LedgerRun:
                 methods if any(own != DEFAULT for own in methods) else UNSET,
             ),
         )
+        if table is None:
+            self._run = ledger.submitted_run(digest, party) or self._run
         self._minimum = consortium.minimum_values
 
     def warnings(self) -> list[str]:
