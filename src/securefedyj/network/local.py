@@ -136,9 +136,10 @@ class Processes:
         """Start the hub, also for the agreed files in `more`, and wait until it listens."""
         files, own = (self.folder / "consortium.toml", *more), self.folder / "hub"
         before = self.log("hub").count(" listening ")
+        mail = ["--mailbox", str(self.folder / "mailbox")] * self.consortium.submitted
         self.start("hub", "-c", _COMMAND, "hub", *map(str, files), "--key", f"{own}.key",
                    "--certificate", f"{own}.pem",
-                   "--listen", self.consortium.agreed_hub().address)  # fmt: skip
+                   "--listen", self.consortium.agreed_hub().address, *mail)  # fmt: skip
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline and self.running["hub"].poll() is None:
             if self.log("hub").count(" listening ") > before:
