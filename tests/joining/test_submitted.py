@@ -398,3 +398,13 @@ def test_a_member_that_was_killed_before_it_sent_its_result_sends_it_later(play,
         await play.result("bob")
 
     play.play(scenario)
+
+
+def test_the_report_of_a_hospital_shows_its_own_rows(play):
+    async def scenario() -> None:
+        await asyncio.gather(*map(play.submit, SILOS))
+        await asyncio.gather(*map(play.join, MEMBERS))
+        await play.result("bob", data=TABLES["bob"], report=True)
+
+    play.play(scenario)
+    assert b"25 rows" in play.file("bob", "report.html")
