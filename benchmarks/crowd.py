@@ -69,7 +69,7 @@ def measure(number: int, words: bytes, address: str) -> tuple[float, float, floa
         folder = Path(name)
         tables = dict.fromkeys(("ana", "bob", "cem"), None) | {"ana": [[1.0]]}
         consortium = local.prepare(folder, tables, [Feature("a", 0.0, 9.0)])
-        command = [sys.executable, "-m", "securefedyj.cli", "hub", str(folder / "consortium.toml")]
+        command = [sys.executable, "-m", "securefedyj", "hub", str(folder / "consortium.toml")]
         identity = ["--certificate", str(folder / "hub.pem"), "--key", str(folder / "hub.key")]
         hub = subprocess.Popen([*command, *identity], stderr=subprocess.PIPE, text=True)
         assert hub.stderr is not None

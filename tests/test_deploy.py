@@ -89,7 +89,7 @@ def test_health_checks_of_containers_see_the_hub_and_who_is_connected(tmp_path):
     processes = []
     try:
         for name in ("hub", "north"):
-            words = [sys.executable, "-m", "securefedyj.cli", *here(services()[name]["command"])]
+            words = [sys.executable, "-m", "securefedyj", *here(services()[name]["command"])]
             if name == "hub":
                 words.append(f"--listen={consortium.agreed_hub().address}")
             else:

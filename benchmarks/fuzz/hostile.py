@@ -37,7 +37,7 @@ from securefedyj.cli.main import main as command
 from securefedyj.errors import InputError, ProtocolError
 from securefedyj.network import local, submission
 from securefedyj.network.consortium import Consortium, ConsortiumError, Feature
-from securefedyj.network.consortium import file as agreed
+from securefedyj.network.consortium import toml_text as agreed
 from securefedyj.network.keys import sign
 from securefedyj.network.session import records
 from securefedyj.network.session.journal import FILE as STATE

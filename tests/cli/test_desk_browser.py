@@ -60,7 +60,7 @@ def visitor(tmp_path) -> Iterator[tuple[Visitor, local.Processes]]:
     (tmp_path / "securefedyj.toml").write_text('ledger = "ledger.jsonl"\n')
     (tmp_path / "pictures").mkdir()
     with local.Processes(tmp_path) as running:
-        running.start("desk", "-m", "securefedyj.cli", "desk", "--no-browser")
+        running.start("desk", "-m", "securefedyj", "desk", "--no-browser")
         url = r"http://127\.0\.0\.1:\d+/\S+/"
         wait_until(lambda: re.search(url, running.log("desk")), lambda: running.log("desk"))
         browser = Browser(tmp_path / "browser")

@@ -15,7 +15,7 @@ from tests.patience import PATIENCE, wait_until
 
 __all__ = ["desk", "person"]  # fixtures
 MEMBERS = ("east", "south", "west")
-COMMAND = ("-m", "securefedyj.cli")
+COMMAND = ("-m", "securefedyj")
 
 
 @pytest.mark.processes

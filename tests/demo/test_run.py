@@ -83,7 +83,7 @@ def test_a_command_is_printed_as_the_program_was_called(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(ours.parent))
     assert command("audit", "ab") == "securefedyj audit ab"
     monkeypatch.setattr("sys.argv", [str(tmp_path / "cli" / "__main__.py"), "demo"])
-    assert shlex.split(command("audit")) == [sys.executable, "-m", "securefedyj.cli", "audit"]
+    assert shlex.split(command("audit")) == [sys.executable, "-m", "securefedyj", "audit"]
 
 
 @pytest.fixture

@@ -359,7 +359,7 @@ def test_a_silo_that_waits_gets_the_result(tmp_path, monkeypatch):
     agreed = local.prepare(
         tmp_path, tables, FEATURES[:1], committee=members, submitted=True, max_steps=6
     )
-    file, command = str(tmp_path / "consortium.toml"), ("-m", "securefedyj.cli")
+    file, command = str(tmp_path / "consortium.toml"), ("-m", "securefedyj")
 
     def own(name: str) -> tuple[str, ...]:
         path = tmp_path / name

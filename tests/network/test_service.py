@@ -289,7 +289,7 @@ def test_a_hub_of_a_folder_serves_what_comes_and_goes(tmp_path, two):
             return str(answer.read().decode())
 
     with processes:
-        processes.start("hub", "-m", "securefedyj.cli", "hub", str(folder), "--certificate",
+        processes.start("hub", "-m", "securefedyj", "hub", str(folder), "--certificate",
                         str(hub.certificate), "--key", str(hub.key), "--listen", "127.0.0.1:0",
                         "--status", f"127.0.0.1:{status}")  # fmt: skip
         wait_until(lambda: " status " in processes.log("hub"))

@@ -45,7 +45,7 @@ def command(*arguments: str) -> str:
     """A command of this program that works as printed, in the current folder."""
     called = Path(sys.argv[0])
     if called.stem != "securefedyj":
-        program = [sys.executable, "-m", "securefedyj.cli"]
+        program = [sys.executable, "-m", "securefedyj"]
     else:
         found = shutil.which(called.name)
         on_path = found is not None and Path(found).resolve() == called.resolve()
