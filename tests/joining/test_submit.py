@@ -256,6 +256,20 @@ def test_who_has_nothing_to_submit_is_refused(place):
     assert (place / "ana.submission").read_bytes() == b"of another run"
 
 
+def test_keys_that_do_not_fit_are_refused_before_a_file_is_there(place):
+    """Another party's file; the right keys for submissions behind another one's certificate key."""
+    own, other = ((place / f"{name}.key").read_bytes() for name in ("ana", "bob"))
+    wrong, mixed = place / "wrong.key", place / "mixed.key"
+    end = b"-----END PRIVATE KEY-----\n"
+    wrong.write_bytes(other)
+    mixed.write_bytes(other.partition(end)[0] + end + own.partition(end)[2])
+    for path, code in ((wrong, "SFY-KEY-006"), (mixed, "SFY-SUB-004")):
+        path.chmod(0o600)
+        assert refusal(submit, **arguments(place, key=path)) == code
+    assert not list(place.glob("*.submission"))
+    assert submit(**arguments(place)).exists()
+
+
 def test_a_disk_that_is_full_leaves_nothing_noted(place, monkeypatch):
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from securefedyj.cli.main import main
 from securefedyj.errors import InputError
 from securefedyj.network.consortium import Consortium, ConsortiumError, PartyEntry
+from securefedyj.network.consortium.succession import differences
 from securefedyj.network.identity import Identity, keygen, read_certificate, renew_keys
 from securefedyj.network.keys import SIZE, PrivateKeys, new_keys, sign, signed_by, to_pem
 from securefedyj.network.transport import tls
@@ -179,7 +180,9 @@ def test_other_keys_make_another_run(tmp_path):
     renew_keys("bob", tmp_path)
     bob = PartyEntry.read("bob", "silo", tmp_path / "bob.pem")
     parties = tuple(bob if one.name == "bob" else one for one in consortium.parties)
-    assert dataclasses.replace(consortium, parties=parties).digest() != consortium.digest()
+    renewed = dataclasses.replace(consortium, parties=parties)
+    assert renewed.digest() != consortium.digest()
+    assert differences(consortium, renewed) == ["bob has other keys for submissions"]
 
 
 def test_a_live_file_has_no_keys_and_its_digest_does_not_depend_on_them(tmp_path):

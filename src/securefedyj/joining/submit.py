@@ -12,10 +12,11 @@ import numpy as np
 from securefedyj.errors import InputError
 from securefedyj.files import replacing, sync, write_atomically
 from securefedyj.joining.own import OwnPart
+from securefedyj.network.keys import PrivateKeys
 from securefedyj.network.ledger import Ledger, LedgerError, RunSubmitted, default_path
 from securefedyj.network.mailbox import Courier
 from securefedyj.network.session.participant import Worker
-from securefedyj.network.submission import make
+from securefedyj.network.submission import make, read
 from securefedyj.network.transport.framing import SUBMISSION
 from securefedyj.network.transport.proxy import proxy_to
 from securefedyj.numerics.arrays import Integers
@@ -46,6 +47,7 @@ class SubmitRun(OwnPart):
                     else "it has no data in this run."
                 ),
             )
+        PrivateKeys.read(self._identity.key, self.party.public)  # before the table is read
         if not self._output.name:
             self._output = Path(f"{name}.{SUBMISSION}")
         self.send = self.send and consortium.hub is not None
@@ -123,6 +125,7 @@ class SubmitRun(OwnPart):
         assert record is not None
         self._check_wanted()
         data = make(self.consortium, self.party.name, self._identity.key, counts)
+        read(data, self.consortium)  # an own key that does not fit makes a file that nobody takes
         with replacing(path) as temporary:
             temporary.write_bytes(data)
             sync(temporary)

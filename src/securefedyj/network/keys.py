@@ -79,12 +79,12 @@ def sign(path: Path, *parts: bytes | str) -> bytes:
 
 def signed_by(certificate: str, signature: bytes, *parts: bytes | str) -> bool:
     """Whether the key of a certificate has signed these parts."""
-    key = certified(certificate)
-    if not isinstance(key, ec.EllipticCurvePublicKey):
-        return False
     try:
+        key = certified(certificate)
+        if not isinstance(key, ec.EllipticCurvePublicKey):
+            return False
         key.verify(signature, prefixed(*parts), _ECDSA)
-    except InvalidSignature:
+    except (InvalidSignature, UnsupportedAlgorithm):
         return False
     return True
 
