@@ -24,7 +24,7 @@ from securefedyj.network.identity import Identity, fingerprint_of_der, keygen
 from securefedyj.network.transport.framing import FrameType, HubFrame
 from tests.network import clock
 from tests.network.harness import THREE, Loopback, prepare
-from tests.network.test_hub import Client, connected, joined, refused
+from tests.network.test_hub import Client, connected, joined, refused, with_hub
 from tests.patience import PATIENCE, wait_until
 
 pytestmark = pytest.mark.processes
@@ -327,3 +327,35 @@ def test_the_hub_stays_who_it_is(tmp_path, two):
     other = keygen("hub", tmp_path / "other")
     shutil.copy(other.certificate, identity_of(tmp_path).certificate)
     assert names(files) == (["one"], [])
+
+
+def test_a_planned_stop_waits_until_no_run_can_be_under_way(tmp_path):
+    async def scenario(net: Loopback) -> None:
+        parties = {name: await joined(net, name) for name in THREE}
+        for client in parties.values():
+            assert (await client.receive()).type == FrameType.WELCOME
+        draining = asyncio.create_task(net.hub.drain())
+        await asyncio.sleep(service.SILENCE / 2)
+        assert not draining.done()
+        with pytest.raises(ConnectionRefusedError):
+            await joined(net, "bob")
+        parties["cem"].writer.close()
+        await draining
+        (room,) = net.hub.served.rooms.values()
+        assert sorted(room.present) == ["ana", "bob"]
+
+    lines = with_hub(tmp_path, scenario).lines
+    assert [line.split()[0] for line in lines].count("draining") == 1
+
+
+def test_a_hub_where_no_run_can_be_under_way_stops_at_once(tmp_path, two):
+    hub = identity_of(tmp_path)
+    with local.Processes(tmp_path / "one") as processes:
+        file = str(tmp_path / "one" / "consortium.toml")
+        processes.start("hub", "-m", "securefedyj.cli", "hub", file,
+                        "--certificate", str(hub.certificate), "--key", str(hub.key),
+                        "--listen", "127.0.0.1:0", "--drain", "1e9")  # fmt: skip
+        wait_until(lambda: " listening " in processes.log("hub"))
+        processes.running["hub"].send_signal(signal.SIGTERM)
+        assert processes.running["hub"].wait(PATIENCE) == 0
+    assert processes.log("hub").count(" stopped") == 1

@@ -45,6 +45,8 @@ def add(commands: Commands) -> None:
         "agreed file says submitted (default: none)"
     )
     option(parser, "--mailbox", "FOLDER", words, Path)
+    words = "at SIGTERM, let runs that are under way end first, for at most so long"
+    option(parser, "--drain", "SECONDS", words, float, 0.0)
     words = "how to write the log: text, or one object in JSON per line"
     option(parser, "--log-format", "FORMAT", words, default="text", choices=LOG_FORMATS)
 
@@ -65,7 +67,9 @@ def run(options: argparse.Namespace) -> None:
     log = LOG_FORMATS[options.log_format]
     for trouble in troubles:
         log("trouble", reason=trouble.sentence)
-    asyncio.run(serve(consortia, files, identity, listen, status, options.mailbox, log))
+    asyncio.run(
+        serve(consortia, files, identity, listen, status, options.mailbox, log, options.drain)
+    )
 
 
 def _listen(address: str | None, consortia: Sequence[Consortium]) -> tuple[str, int]:

@@ -104,6 +104,11 @@ class Room:
         self._over = ""  # the reason, once it is
         self.mail: MailFolder | None = None
 
+    @property
+    def complete(self) -> bool:
+        """Whether all that a run needs are here: one may be under way."""
+        return set(self.consortium.agreement().online) <= self.present.keys()
+
     def enter(self, name: str, number: int) -> Connection:
         """Let a party in; an earlier connection of it must go."""
         connection = Connection(self, name, number)

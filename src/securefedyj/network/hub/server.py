@@ -111,12 +111,28 @@ class HubServer:
             except ConsortiumError as error:
                 self._log("trouble", consortium=room.consortium.name, reason=str(error))
 
-    async def stop(self) -> None:
-        """Tell the parties, and close."""
+    async def drain(self) -> None:
+        """Let nobody in any more, and wait until no consortium has all its parties here.
+
+        What ends a session is an interruption, and without all parties there is none.
+        """
+        self._close()
+        rooms, before = self.served.rooms, None
+        while under_way := [name for name in rooms if rooms[name].complete]:
+            if under_way != before:
+                self._log("draining", consortia=under_way)
+            before = under_way
+            await asyncio.sleep(LOOK_EVERY)
+
+    def _close(self) -> None:
         for task in self._listening:
             task.cancel()
         for listener in self._listeners:
             listener.close()
+
+    async def stop(self) -> None:
+        """Tell the parties, and close."""
+        self._close()
         for room in self.served.rooms.values():
             for connection in room.present.values():
                 connection.end(FrameType.CLOSING)
@@ -304,8 +320,12 @@ async def serve(
     status: tuple[str, int] | None,
     mailbox: Path | None,
     log: EventLog,
+    drain: float,
 ) -> None:
-    """Run a hub until SIGINT or SIGTERM; at SIGHUP the files are read again."""
+    """Run a hub until SIGINT or SIGTERM; at SIGHUP the files are read again.
+
+    At the first signal runs have up to `drain` seconds to end, and a second signal ends that.
+    """
     hub = HubServer(consortia, identity, log, mailbox)
     stopped, again = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -326,6 +346,12 @@ async def serve(
         watching = asyncio.create_task(watch(files, hub, again, log))
         await stopped.wait()
         watching.cancel()
+        if drain:
+            stopped.clear()
+            ends = {asyncio.create_task(hub.drain()), asyncio.create_task(stopped.wait())}
+            await asyncio.wait(ends, timeout=drain, return_when=asyncio.FIRST_COMPLETED)
+            for task in ends:
+                task.cancel()
     finally:
         await page.stop()
         await hub.stop()
