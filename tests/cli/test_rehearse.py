@@ -20,6 +20,7 @@ from securefedyj.network.transport.framing import FrameType, HubFrame
 from securefedyj.network.transport.link import Link, connect
 from tests.joining.stage import Stage
 from tests.network import harness
+from tests.network.proxies import ConnectProxy
 from tests.patience import PATIENCE
 from tests.refusals import refused
 
@@ -76,6 +77,21 @@ def test_who_looks_sees_who_is_there_and_is_not_seen(stage, capsys):
     shown = flat(capsys.readouterr().out)
     assert "accepts ours as that of ana." in shown
     assert "There now: bob. Not there: cem." in shown
+
+
+@pytest.mark.processes
+def test_the_way_leads_through_a_proxy(stage, capsys):
+    async def look(answer: bytes) -> int:
+        async with ConnectProxy(answer) as proxy:
+            typed_here = typed(stage, "--connect", "--proxy", proxy.url)
+            return await asyncio.to_thread(main, ["check", *typed_here])
+
+    with stage.hub():
+        assert asyncio.run(look(b"")) == 0
+    shown = flat(capsys.readouterr().out)
+    assert f"The hub at {stage.consortium.hub.address} is reached through the proxy at" in shown
+    assert asyncio.run(look(b"HTTP/1.1 403 Forbidden\r\n\r\n")) == 1
+    assert "[SFY-NET-022]" in capsys.readouterr().err
 
 
 @pytest.mark.processes
