@@ -53,7 +53,8 @@ def test_new_and_check_say_how_many_points_and_how_large_a_submission_is(place, 
         assert "each of 7,923 points" in text
         assert "All silos also join: height has no" in text
     assert "121 points in steps of 1\n" in shown
-    assert "5,001 points in steps of 0.1; a value counts as the next one" in shown
+    assert "5,001 points in steps of 0.1; a value counts as the next one; negative" in shown
+    assert shown.count("negative counts would not be detected") == 1
     assert "2,801 points of 3 significant digits" in shown
     size = len(make(consortium, "north", place / "north.key", np.zeros(7923, dtype=np.int64)))
     assert abs(size - 254_000) < 1000

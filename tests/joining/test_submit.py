@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from dask import dataframe
 
 from securefedyj import Cancelled, files, submit, submit_async
 from securefedyj.cli.main import main
@@ -231,11 +233,10 @@ def test_an_earlier_run_over_the_same_values_is_warned_of(place):
 
 
 def test_frames_and_arrays_are_submitted_as_well(place):
-    import pandas as pd
-
     consortium = Consortium.read(place / "usb.toml")
     frame = pd.DataFrame(ROWS, columns=[one.name for one in FEATURES])
-    for name, data in (("bob", frame), ("cem", ROWS.tolist())):
+    dask = dataframe.from_pandas(frame, npartitions=2)
+    for name, data in (("ana", dask), ("bob", frame), ("cem", ROWS.tolist())):
         path = submit(**arguments(place, name, data=data))
         assert sum(counts_in(place, path, consortium)) == 5
 

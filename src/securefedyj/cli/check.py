@@ -182,8 +182,10 @@ def _points_of(consortium: Consortium) -> dict[str, str]:
         digits = f"of {feature.digits} significant digits" if feature.digits else ""
         steps = f"in steps of {feature.resolution}" if feature.resolution else ""
         if len(points):
-            moves = "; a value counts as the next one" * feature.round
             kinds = " ".join(filter(None, [digits, steps]))
+            moves = "; a value counts as the next one" * feature.round
+            if len(points) > consortium.claimed_points:
+                moves += "; negative counts would not be detected"
             words[feature.name] = f"{len(points):,} points {kinds}{moves}"
     return words
 
