@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import securefedyj
 from securefedyj import kernel
@@ -35,6 +40,33 @@ def test_the_wheel_contains_all_files_of_the_package():
     listed = {path for pattern in patterns for path in root.glob(pattern)}
     files = {path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
     assert {path for path in files if path.suffix not in (".py", ".so")} == listed
+
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+LOCKS = {
+    "run": PROJECT["project"]["dependencies"],
+    "dev": PROJECT["project"]["dependencies"] + EXTRAS["dev"] + EXTRAS["excel"] + EXTRAS["dask"],
+    "docs": PROJECT["project"]["dependencies"] + EXTRAS["docs"] + EXTRAS["plot"],
+    "dist": PROJECT["dependency-groups"]["dist"],
+    "build": PROJECT["build-system"]["requires"],
+}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_locks_have_what_pyproject_asks_for_each_with_hashes(lock):
+    """After a change of pyproject.toml, `make lock` writes them."""
+    text = (ROOT / "locks" / f"{lock}.txt").read_text(encoding="utf-8").replace("\\\n", " ")
+    entries = [line for line in text.splitlines() if line.strip() and line.strip()[0] != "#"]
+    assert all(re.search(r" --hash=sha256:[0-9a-f]{64}", entry) for entry in entries)
+    locked = {}
+    for name, version in re.findall(r"^([\w.-]+)==([\w.]+)", text, flags=re.M):
+        locked.setdefault(canonicalize_name(name), []).append(version)
+    for requirement in map(Requirement, LOCKS[lock]):
+        if requirement.name != "securefedyj":
+            versions = locked[canonicalize_name(requirement.name)]
+            assert all(version in requirement.specifier for version in versions), requirement
 
 
 REPORT = """
