@@ -22,6 +22,8 @@ from securefedyj.numerics.wide import Limbs
 
 LIMBS = 3
 """Of a count."""
+# Of the sums of counts and phi.
+_PHI_LIMBS = LIMBS + 1
 # Digits of a count in the kernel, WEIGHT_DIGITS and WEIGHT_BITS there.
 _DIGITS, _BITS = 3, 56
 # Rows of the other sums that a point takes as long as.
@@ -52,14 +54,18 @@ class WeighedPoints:
         self._start: Integers = np.cumsum([0, *room], dtype=np.int64)
         self._values = np.zeros(self._start[-1])
         self._weights: Integers = np.zeros((self.several, _DIGITS, self._start[-1]), dtype=np.int64)
-        for j, (own, some) in enumerate(
-            zip(points, map(self._places, range(len(points))), strict=True)
-        ):
-            one, scale = domain.take(np.full(len(own), j)), domain.scale[j]
-            if scale != RANKED:
-                self._values[some] = one.scaled(own) if scale == LINEAR else one.logarithm(own)
+        phi_scale = np.ldexp(1.0, domain.phi_grid().astype(np.int32))
+        self._below: list[Limbs] = []
+        self._phi: list[Limbs] = []
+        for j, own in enumerate(points):
+            some, one = self._places(j), domain.take(np.full(len(own), j))
+            if domain.scale[j] != RANKED:
+                linear = domain.scale[j] == LINEAR
+                self._values[some] = one.scaled(own) if linear else one.logarithm(own)
             self._weights[:, :, some] = _digits(counts[j])
-        self._below = [_running(own.swapaxes(0, 1)) for own in counts]
+            self._below.append(_running(counts[j].swapaxes(0, 1)))
+            phi = np.rint(self._values[some] * phi_scale[j]).astype(np.int64).view(np.uint64)
+            self._phi.append(self._weighed(j, wide.resize(phi[None], _PHI_LIMBS)))
 
     def count(self, features: Index) -> Limbs:
         """How many values each feature has."""
@@ -79,11 +85,8 @@ class WeighedPoints:
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
         """S_phi of the features, on the grid of their domain."""
-        scale, found = np.ldexp(1.0, self._domain.phi_grid().astype(np.int32)), []
-        for j in features.tolist():
-            phi = np.rint(self._values[self._places(j)] * scale[j]).astype(np.int64)
-            found.append(self._weighed(j, wide.resize(phi.view(np.uint64)[None], limbs)))
-        return _joined(found)
+        found = _joined([self._phi[j] for j in features.tolist()])
+        return wide.resize(found, limbs)
 
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
         """The sums of each pair of a feature and a lambda, in that many limbs."""
