@@ -56,7 +56,8 @@ def run(options: argparse.Namespace) -> None:
         points = one.resolution, one.digits or "", ""
         writer.writerow((one.name, *bounds, "", _NOTE, one.method, "", *points))
     write_atomically(options.output, text.getvalue().encode())
-    tell(f"{options.output}: {len(features)} features, drafted from {drafted.rows:,} rows.")
+    many = f"{len(features)} feature{'s' * (len(features) > 1)}"
+    tell(f"{options.output}: {many}, drafted from {drafted.rows:,} rows.")
     for one in features:
         here = f"{short(one.here.least)} to {short(one.here.greatest)}"
         few = f"; distinct values: {one.here.distinct}" * (one.here.distinct < FEW_DISTINCT)

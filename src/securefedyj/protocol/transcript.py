@@ -214,7 +214,10 @@ class Transcript(Revealed):
         rest = iter(lines)
         first = next(rest, None)
         if not isinstance(first, dict) or first.get("transcript") != FORMAT:
-            raise TranscriptError("SFY-RUN-008", f"this is not a transcript of format {FORMAT}")
+            raise TranscriptError(
+                "SFY-RUN-008",
+                f"this is not a transcript of format {FORMAT}: give the transcript.jsonl of a run",
+            )
         try:
             header = convert(first, TranscriptHeader, "it")
             origin = Origin.from_json(header.consortium)
