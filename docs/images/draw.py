@@ -1,4 +1,4 @@
-"""Draw lambda.svg, what lambda does to values, and methods.svg, what each method finds.
+"""Draw what lambda does to values, what each method finds, and who sends what in a submitted run.
 
 python docs/images/draw.py
 """
@@ -141,7 +141,56 @@ def what_methods_find() -> str:
     return svg(panels[2].left + WIDTH + MARGIN / 2, MARGIN + HEIGHT + 30, lines)
 
 
-PICTURES = {"lambda.svg": what_lambda_does, "methods.svg": what_methods_find}
+def who_sends_what() -> str:
+    """A submitted run: from the hospitals by the mailbox to the members, and back."""
+    lefts, width, height, rows = (40, 330, 620), 170, 56, (50, 130, 210)
+    lines = [
+        f'<marker id="tip{k}" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="9" '
+        'markerHeight="9" markerUnits="userSpaceOnUse" orient="auto-start-reverse">'
+        f'<path d="M0 0L8 4L0 8Z" fill="{COLORS[k]}"/></marker>'
+        for k in range(3)
+    ]
+
+    def box(x: float, y: float, high: float, words: str, below: str) -> None:
+        size = f'x="{x}" y="{y}" width="{width}" height="{high}" rx="6"'
+        lines.append(f'<rect {size} fill="none" stroke="#595959"/>')
+        lines.append(text(x + width / 2, y + high / 2 - 5, words, "middle"))
+        lines.append(text(x + width / 2, y + high / 2 + 13, below, "middle", "#595959"))
+
+    def arrow(path: str, k: int, *, both: bool = False) -> None:
+        start = f'marker-start="url(#tip{k})" ' * both
+        lines.append(
+            f'<path d="{path}" fill="none" stroke="{COLORS[k]}" stroke-width="2" {start}'
+            f'marker-end="url(#tip{k})"/>'
+        )
+
+    box(lefts[1], rows[0], rows[2] - rows[0] + height, "mailbox of the hub", "opens no file")
+    for k, y in enumerate(rows):
+        box(lefts[0], y, height, f"hospital {'ABC'[k]}", "offline in between")
+        box(lefts[2], y, height, f"member {k + 1}", "opens its part alone")
+        for x in lefts[:2]:
+            arrow(f"M{x + width} {y + 18}H{x + 290}", 0)
+            arrow(f"M{x + 290} {y + 38}H{x + width}", 2)
+        if k:
+            arrow(f"M{lefts[2] + width / 2} {rows[k - 1] + height}V{y}", 1, both=True)
+    side = lefts[2] + width
+    arrow(f"M{side} {rows[0] + 28}H{side + 22}V{rows[2] + 28}H{side}", 1, both=True)
+    words = (
+        "1 submit: one sealed, signed file, once",
+        "2 join: the members compute together",
+        "3 result: signed by at least two members",
+    )
+    for k, (x, step) in enumerate(zip((40, 330, 585), words, strict=True)):
+        lines.append(text(x, 28, step, color=COLORS[k]))
+    lines.append(text(40, 296, "Without a way to the hub, files go by mail or on a USB stick."))
+    return svg(850, 312, lines)
+
+
+PICTURES = {
+    "lambda.svg": what_lambda_does,
+    "methods.svg": what_methods_find,
+    "submit.svg": who_sends_what,
+}
 
 if __name__ == "__main__":
     for name, draw in PICTURES.items():

@@ -131,7 +131,7 @@ class SubmitRun(OwnPart):
             sync(temporary)
             record.submitted(path, hashlib.sha256(data).hexdigest())
         names = in_words(self.consortium.committee)
-        self.say(f"Wrote {printable(str(path))}: {len(data):,} bytes, sealed for {names}.")
+        self.say(f"Wrote {printable(path.name)}: {len(data):,} bytes, sealed for {names}.")
         return path
 
     def _counts(self, own: SiloTable) -> Integers:

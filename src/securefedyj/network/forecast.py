@@ -129,7 +129,7 @@ def forecast(
 
     found = tuple(cost(m, consortium.verified) for m in levels)
     outlook = Outlook(found, tuple(sorted(widths)))
-    if compare and consortium.verified:
+    if compare and consortium.verified and not consortium.submitted:  # those always are
         return outlook._replace(unverified=cost(outlook.recommended, verified=False))
     return outlook
 

@@ -1,6 +1,6 @@
 """Members compare the submissions that they have, and give each other what has not arrived whole.
 
-docs/protocol.md, section 13.5. It is the beginning of the program of each session of a submitted
+docs/protocol.md, section 13.6. It is the beginning of the program of each session of a submitted
 run. One member that lies can neither make a silo look like a liar nor change what is computed: what
 it gives counts only if it fits a header that the silo has signed.
 """

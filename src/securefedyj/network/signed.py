@@ -1,6 +1,6 @@
 """MEMBER.result: the result of a submitted run, signed by a member for those who were offline.
 
-docs/protocol.md, section 13.6. The first line is JSON; the others are those of transcript.jsonl.
+docs/protocol.md, section 13.7. The first line is JSON; the others are those of transcript.jsonl.
 """
 
 from __future__ import annotations
