@@ -87,6 +87,8 @@ def test_submitted_run_gives_the_bits_of_a_live_one(silos: int, helpers: int) ->
     found, submitted = of_both(agreed(silos, helpers), [*tables, *[None] * helpers])
     same(found, submitted)
     assert submitted.audit().passed
+    assert "no total of its submitted counts" in submitted.audit().statement()
+    assert "no total of its submitted counts" not in found.audit().statement()
     assert [type(one) for one in submitted.reveals[:3]] == [Headers, Counts, Possible]
 
 

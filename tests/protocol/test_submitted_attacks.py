@@ -57,10 +57,12 @@ def agreed(**changes: Any) -> Agreement:
     return agreement(2, 4, (0.0, 4.0), **{**FACTS, **changes})
 
 
-def submissions(counts: Iterable[int] | None = None) -> dict[str, Submissions]:
+def submissions(
+    counts: Iterable[int] | None = None, own: Agreement | None = None
+) -> dict[str, Submissions]:
     """What the members hold, of one submission with the counts of all silos, or with others."""
     every = [count for own in COUNTS.values() for count in own] if counts is None else [*counts]
-    return held_by(agreed(), [share(wide.from_ints(every, LIMBS))], bytes(range(32)))
+    return held_by(own or agreed(), [share(wide.from_ints(every, LIMBS))], bytes(range(32)))
 
 
 @dataclass
@@ -331,7 +333,7 @@ def test_a_live_silo_is_asked_for_live_features_only() -> None:
             asked.update(feature.tolist())
             return self._silo.ranks(feature, points)
 
-    outcome = play(held=submissions(COUNTS[1]), own=own, silos={name: Spy() for name in SILOS})
+    outcome = play(held=submissions(COUNTS[1], own), own=own, silos={name: Spy() for name in SILOS})
     assert outcome.finished == set(SILOS)
     assert asked == {0, 1}
     assert [own.asked.all[i].column for i in range(3)] == [0, 0, 1]
@@ -413,7 +415,7 @@ def test_a_run_goes_on_from_every_opening(own: Agreement) -> None:
     mixed = not own.given.all()
     rows = np.array([[0.25, 0.0], [1.5, 1.0], [3.5, 4.0]])
     silos = {name: timed_silo(own, rows) for name in SILOS} if mixed else None
-    held = submissions(COUNTS[1]) if mixed else submissions()
+    held = submissions(COUNTS[1], own) if mixed else submissions()
     whole = play(held=held, own=own, silos=silos)
     expected = whole.known("ana")
     for length in range(len(expected)):
@@ -424,3 +426,20 @@ def test_a_run_goes_on_from_every_opening(own: Agreement) -> None:
         assert again.finished == set(own.online)
         assert {tuple(again.known(name)) for name in own.online} == {tuple(expected)}
         assert again.opened["ana"] == list(range(length, len(expected)))
+
+
+def test_members_compute_with_submissions_for_the_agreed_points_and_nobody_else_has_any() -> None:
+    own, held = agreed(), submissions()
+    with refused("SFY-RUN-018"):
+        run_alone(own, "ana", None)
+    with refused("SFY-RUN-018"):
+        run_alone(own, "dua", held["ana"])
+    with refused("SFY-RUN-018"):
+        run_alone(replace(own, submitted=False), "ana", held["ana"])
+    short = held["ana"]._replace(held=held["ana"].held[:, :, 1:])
+    with refused("SFY-RUN-016"):
+        short.weighed(own)
+
+
+def run_alone(own: Agreement, name: str, held: Submissions | None) -> None:
+    program.run_party(name, own, None, submissions=held).send(None)

@@ -17,6 +17,7 @@ from securefedyj.printable import printable
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.reveals import Verdict
+from securefedyj.protocol.schedule import claimed
 from securefedyj.protocol.secrecy import secrecy_of
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ _OPENED = {
     "robust": _RANKED,
     "quantiles": _RANKED,
 }
+_TOTALS = "that no total of its submitted counts is negative, if it was submitted;"
 
 OF_ONE_ROW = (
     "A quantile, though, is the value of one row, rounded up to the agreed grid. The protocol does "
@@ -56,10 +58,11 @@ MOST_LISTED = 20
 def opened(agreement: Agreement) -> Sequence[str]:
     """What a run opens about each feature, in a sentence each."""
     used = [name for name in _OPENED if any(name in own for own in agreement.methods)]
+    totals = [_TOTALS] * bool(claimed(agreement))
     if not used or used == ["yeo-johnson"]:
-        return OPENED
+        return (*totals, *OPENED)
     answers = [f"{name}: {_OPENED[name]}" for name in used]
-    return ("the number of its values over all silos together;", *answers)
+    return ("the number of its values over all silos together;", *totals, *answers)
 
 
 @dataclass(frozen=True)

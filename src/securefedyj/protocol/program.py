@@ -98,6 +98,12 @@ async def run_party(
         raise InputError(
             "SFY-RUN-006", f"{name!r} has data, but was agreed on as a helper without data"
         )
+    if (submissions is None) == (agreement.submitted and name in agreement.committee):
+        raise InputError(
+            "SFY-RUN-018",
+            f"{name!r} {'has no' if submissions is None else 'has'} submissions; in a submitted "
+            "run each member of the committee has them, and nobody else.",
+        )
     connect = facts_of(agreement.engine).connect
     online = agreement.online
     silos = [one for one in agreement.silos if one in online and not agreement.given.all()]

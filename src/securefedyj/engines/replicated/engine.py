@@ -201,8 +201,6 @@ class Verified(Replicated, Verifying):
 
     def given(self, components: Limbs | None, *, size: int, limbs: int) -> Shared:
         held, all_limbs = self._role.held, limbs + self._limbs_to_spare
-        if (components is None) != (not held):
-            raise InputError("SFY-ENG-031", "The members hold what is given, and nobody else does.")
         own = np.empty((len(held), all_limbs, size), dtype=np.uint64)
         for part, component in zip(own, () if components is None else components, strict=True):
             part[:] = wide.resize(checked(component, size=size, limbs=limbs), all_limbs)
