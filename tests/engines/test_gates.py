@@ -12,7 +12,7 @@ import pytest
 
 from securefedyj.engines.replicated import field, gates, rows
 from securefedyj.engines.replicated.columns import Weights, evaluated, quotient, weighted
-from securefedyj.engines.replicated.gates import CHALLENGE_BYTES, Check, Draws, Gates, Layout, Tape
+from securefedyj.engines.replicated.gates import CHALLENGE_BYTES, Check, Draws, Gates, Layout
 from securefedyj.engines.replicated.keystream import Keystream, fresh_key
 from securefedyj.engines.replicated.shares import BITS
 from tests.engines import gate_reference
@@ -89,9 +89,7 @@ class Trio:
 
 def arranged(layout, octets):
     """Octets in their places, and zeros behind."""
-    tape = Tape()
-    tape.append(np.frombuffer(octets, np.uint8))
-    return tape.arranged(layout)
+    return gates.arranged([[np.frombuffer(octets, np.uint8)]], layout)[0]
 
 
 def total(weights, values):

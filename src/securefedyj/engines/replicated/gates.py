@@ -9,9 +9,8 @@ Bits that fill up a byte are gates like others; zeros that fill up the last colu
 each verifier for itself, so nothing there can be false.
 """
 
-import math
-import mmap
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,7 +24,7 @@ from securefedyj.engines.replicated.keystream import Keystream
 
 CHALLENGE_BYTES = 16
 _WORD = np.dtype("<u8")
-_BLOCK = 1 << 20  # octets
+_BLOCK = 1 << 20  # octets, after which free memory is given back
 _EVALUATED = 1 << 16  # columns to evaluate at once
 
 
@@ -95,44 +94,21 @@ class Draws:
         return cls(share, Weights(int(eta), int(theta)), int(zeta), left, right)
 
 
-class Tape:
-    """Octets one after the other, in memory that the system has back as soon as it is not needed.
+def arranged(
+    records: Iterable[Sequence[PackedBits]], layout: Layout, kinds: int = 1
+) -> list[PackedBits]:
+    """The octets of each kind in their places, and zeros behind.
 
-    They are most of what a verified exchange holds. A growing array would be copied again and
-    again, and leave holes.
+    Records are taken one by one, so that the memory of one is free before the next one is copied:
+    they are most of what a verified exchange holds.
     """
-
-    def __init__(self) -> None:
-        self._blocks: list[PackedBits] = []
-        self._room = 0
-
-    def append(self, octets: PackedBits) -> None:
-        """Add octets in memory order."""
-        rest = octets.reshape(-1)
-        while len(rest):
-            if not self._room:
-                self._blocks.append(_memory(_BLOCK))
-                self._room = _BLOCK
-            start = _BLOCK - self._room
-            some = rest[: self._room]
-            self._blocks[-1][start : start + len(some)] = some
-            rest = rest[len(some) :]
-            self._room -= len(some)
-
-    def arranged(self, layout: Layout) -> PackedBits:
-        """All octets in their places, and zeros behind; nothing is left here."""
-        result = _memory(math.prod(layout.shape))
-        for start in range(0, len(result), _BLOCK):
-            if self._blocks:
-                rest = result[start : start + _BLOCK]
-                rest[:] = self._blocks.pop(0)[: len(rest)]
-        self._room = 0
-        return result.reshape(layout.shape)
-
-
-def _memory(size: int) -> PackedBits:
-    """Zeros in memory of their own."""
-    return np.frombuffer(mmap.mmap(-1, max(size, 1)), np.uint8, size)
+    result = [np.zeros(layout.shape, dtype=np.uint8) for _ in range(kinds)]
+    start = 0
+    for parts in records:
+        for own, part in zip(result, parts, strict=True):
+            own.reshape(-1)[start : start + part.size] = part.reshape(-1)
+        start += parts[0].size
+    return result
 
 
 class Gates:
@@ -141,7 +117,7 @@ class Gates:
     def __init__(self) -> None:
         self.octets = 0
         """How many of eight gates each since the last check."""
-        self._recorded = [Tape() for _ in range(5)]
+        self._recorded: deque[tuple[PackedBits, ...]] = deque()
         self._alphas: list[Callable[[], PackedBits]] = []
 
     def record(
@@ -156,12 +132,11 @@ class Gates:
 
         Axes of x and y of length 1 may stand for longer ones. alpha_i is the sum of what was drawn
         from k_i, which ``alpha_own`` draws again, and from k_{i+1}. Of z, one component was sent
-        and the other received.
+        and the other received. The factors are kept as they are: they may not change any more.
         """
         x, y = (np.broadcast_to(factor, z.shape) for factor in (x, y))
         e = (x[1] & y[1]) ^ z[1] ^ alpha_other  # of member i + 1, whose V1 this is
-        for octets, part in zip(self._recorded, (*x, *y, e), strict=True):
-            octets.append(part)
+        self._recorded.append((*x, *y, e))
         self._alphas.append(alpha_own)
         before, self.octets = self.octets // _BLOCK, self.octets + z[0].size
         if self.octets // _BLOCK > before:
@@ -171,15 +146,12 @@ class Gates:
         """Begin the proofs of all gates since the last check, with draws from k_i and k_{i+1}."""
         layout = Layout.of(self.octets)
         kernel.give_back(self.octets)
-        x_own, x_other, y_own, y_other, e = (octets.arranged(layout) for octets in self._recorded)
-        alphas, self._alphas = self._alphas, []
-        self.octets, self._recorded = 0, [Tape() for _ in range(5)]
+        records = (self._recorded.popleft() for _ in range(len(self._recorded)))
+        x_own, x_other, y_own, y_other, e = arranged(records, layout, 5)
+        alphas, self._alphas, self.octets = self._alphas, [], 0
 
         def f() -> PackedBits:
-            octets = Tape()
-            for alpha in alphas:
-                octets.append(alpha())
-            return octets.arranged(layout)
+            return arranged(((alpha(),) for alpha in alphas), layout)[0]
 
         recorded = Recorded(x_own, x_other, y_own, y_other, e, f)
         return Check(recorded, layout, Draws.of(own, layout), Draws.of(other, layout))
