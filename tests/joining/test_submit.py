@@ -30,6 +30,7 @@ from securefedyj.protocol.submissions import component
 from securefedyj.tables.files import write_table
 from tests.network import clock
 from tests.network.harness import Loopback
+from tests.network.proxies import ConnectProxy
 from tests.patience import PATIENCE, wait_until
 
 NAMES = ("ana", "bob", "cem")
@@ -349,15 +350,18 @@ def test_the_site_file_serves_but_for_its_output(place, capsys):
 
 
 @pytest.mark.processes
-def test_the_hub_gets_the_file_and_the_same_again(place):
+def test_the_hub_gets_the_file_and_the_same_again_through_a_proxy(place):
     consortium = Consortium.read(place / "consortium.toml")
 
     async def scenario() -> None:
         async with Loopback(place, consortium, dict.fromkeys(NAMES, ROWS)) as net:
             net.mailbox = place / "mailbox"
             await net.start_hub()
-            for _ in range(2):
-                path = await submit_async(**arguments(place, consortium=consortium))
+            path = await submit_async(**arguments(place, consortium=consortium))
+            async with ConnectProxy() as proxy:
+                own = arguments(place, consortium=consortium, data=None, proxy=proxy.url)
+                assert await submit_async(**own) == path.resolve()
+                assert len(proxy.heads) == 1
             (stored,) = net.mailbox.rglob("ana.submission")
             assert stored.read_bytes() == path.read_bytes()
             submissions.read(stored.read_bytes(), consortium)
