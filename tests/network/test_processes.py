@@ -89,8 +89,9 @@ def test_silos_are_offline_between_submit_and_result(tmp_path):
         for name in ("bob", "eva"):
             typed(tmp_path, "result", name, "--data", f"{name}.csv", "--output", name)
     bounds = [(feature.lower, feature.upper) for feature in features]
-    limits = {"max_steps": agreed.max_steps, "result_bits": agreed.result_bits}
-    expected = SecureFedYJ(bounds=bounds, **limits).fit(parts)
+    expected = SecureFedYJ(
+        bounds=bounds, max_steps=agreed.max_steps, result_bits=agreed.result_bits
+    ).fit(parts)
     for name in tables:
         result = Transcript.read(tmp_path / name / "transcript.jsonl").result
         assert result is not None

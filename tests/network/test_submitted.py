@@ -87,10 +87,11 @@ class Members(Loopback):
 
 def with_members(run: Run, folder: Path, scenario: Any) -> Members:
     async def work() -> Members:
-        async with Members(run, folder) as net:
+        net = Members(run, folder)
+        async with net:
             await net.start_hub()
             await scenario(net)
-            return net
+        return net
 
     return clock.run(work())
 
