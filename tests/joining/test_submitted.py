@@ -30,6 +30,7 @@ from securefedyj.protocol.simulation import simulate
 from securefedyj.protocol.transcript import Transcript
 from tests.network import clock
 from tests.network.harness import FIVE, Loopback, prepare
+from tests.network.proxies import ConnectProxy
 from tests.network.test_mailbox import MEMBERS, SILOS
 
 pytestmark = pytest.mark.processes
@@ -136,7 +137,9 @@ def test_four_hospitals_submit_and_all_get_one_result(play):
             await play.result("bob", wait=1.0)
         assert early.value.code == "SFY-SUB-056"
         assert "eva" in str(early.value)
-        await play.submit("eva")  # late
+        async with ConnectProxy() as proxy:
+            await play.submit("eva", proxy=proxy.url)  # late
+        assert len(proxy.heads) == 1
         await asyncio.gather(*members)
         assert play.mail() == {f"{name}.result" for name in MEMBERS}
         for name in ("bob", "eva"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from securefedyj.errors import code_of
+from securefedyj.network import submission
 from securefedyj.network.errors import JoinError
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.simulation import simulate
@@ -86,14 +88,15 @@ class Members(Loopback):
 
 
 def with_members(run: Run, folder: Path, scenario: Any) -> Members:
-    async def work() -> Members:
-        net = Members(run, folder)
+    net = Members(run, folder)
+
+    async def work() -> None:
         async with net:
             await net.start_hub()
             await scenario(net)
-        return net
 
-    return clock.run(work())
+    clock.run(work())
+    return net
 
 
 def test_the_committee_alone_gives_the_bits_of_a_live_run(five, expected, tmp_path):
@@ -137,6 +140,52 @@ def test_a_run_that_began_with_other_submissions_is_not_continued(five, tmp_path
         errors = (await net.outcomes()).values()
         assert all(isinstance(error, JoinError) for error in errors)
         assert "SFY-RUN-015" in {code_of(error, "") for error in errors}
+
+    with_members(five, tmp_path, scenario)
+
+
+def test_a_silo_that_seals_two_different_shares_for_their_two_holders_changes_nothing(
+    five, expected, tmp_path, monkeypatch
+):
+    """The header admits one of them: its holder gives it to the other."""
+
+    class Forger:
+        """Seals another s_2 for the member of index 1, which is its second share there."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(real, name)
+
+        def encrypt(self, plain: bytes, key: Any, info: bytes) -> bytes:
+            if info.endswith(b"1"):
+                plain = plain[:-1] + bytes([plain[-1] ^ 1])
+            return real.encrypt(plain, key, info=info)
+
+    real = submission.SUITE
+    with monkeypatch.context() as patched:
+        patched.setattr(submission, "SUITE", Forger())
+        forged = run_with(five, bob=five.make("bob"))
+    second = MEMBERS[1]
+    assert set(copies(forged)[second]["bob"].shares) == {1}
+    assert set(copies(forged)[second]["eva"].shares) == {1, 2}
+
+    async def scenario(net: Members) -> None:
+        net.begin(*MEMBERS)
+        for transcript in (await net.outcomes()).values():
+            assert_same_bits(transcript, expected)
+        assert any("of bob" in one and MEMBERS[2] in one for one in net.said[second])
+
+    with_members(forged, tmp_path, scenario)
+
+
+def test_a_member_that_lies_about_its_copies_frames_nobody(five, expected, tmp_path):
+    """It says that it has nothing, and the others, who have, go on with it."""
+
+    async def scenario(net: Members) -> None:
+        net.begin("ana", "coordinator")
+        nothing = {name: replace(own, shares={}) for name, own in copies(five)["dua"].items()}
+        net.begin("dua", copies=nothing)
+        for transcript in (await net.outcomes()).values():
+            assert_same_bits(transcript, expected)
 
     with_members(five, tmp_path, scenario)
 
