@@ -367,6 +367,21 @@ def test_who_is_not_in_the_committee_does_not_join(play):
     play.play(scenario)
 
 
+def test_without_a_hub_files_must_be_given(play):
+    alone = dataclasses.replace(play.consortium, hub=None)
+
+    async def scenario() -> None:
+        for work, code in (
+            (play.join("coordinator", consortium=alone, dialer=object()), "SFY-JOIN-061"),
+            (play.result("bob", consortium=alone), "SFY-JOIN-059"),
+        ):
+            with pytest.raises(InputError) as refused:
+                await work
+            assert refused.value.code == code
+
+    play.play(scenario)
+
+
 def test_a_member_whose_disk_is_full_loses_nothing(play, monkeypatch):
     def full(path: Path, *_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))

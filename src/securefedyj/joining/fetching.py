@@ -44,6 +44,12 @@ class ResultRun(OwnPart):
                 f"{self.consortium.name!r} is no submitted run: `securefedyj join` takes part in "
                 "it, and writes the result.",
             )
+        if self.consortium.hub is None and not self.files:
+            raise InputError(
+                "SFY-JOIN-059",
+                f"{self.consortium.name!r} has no hub whose mailbox could have the result: give "
+                "the files MEMBER.result of two members with --files.",
+            )
         self._signed: dict[str, SignedResult] = {}
         self._fetched: set[str] = set()
 

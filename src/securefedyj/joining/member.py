@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from pathlib import Path
 
+from securefedyj.errors import InputError
 from securefedyj.files import write_atomically
 from securefedyj.joining.options import JoinOptions
 from securefedyj.joining.own import Say
@@ -34,6 +35,12 @@ class Member:
     ) -> None:
         self._consortium, self._name, self._identity = consortium, name, identity
         self._options, self._say, self._warn = options, say, warn
+        if consortium.hub is None and options.submissions is None:
+            raise InputError(
+                "SFY-JOIN-061",
+                f"{consortium.name!r} has no hub whose mailbox could have the submissions: give "
+                "the folder that has them with --submissions.",
+            )
         self._signed = options.output / f"{name}.{RESULT}"
         courier = self._courier(inf)
         self._gathering = Gathering(consortium, options.output, options.submissions, courier, say)
