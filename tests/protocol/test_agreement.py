@@ -98,7 +98,8 @@ def test_every_field_must_be_there(field):
 def test_the_document_lists_the_fields_and_its_example_is_an_agreement():
     page = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
     section = page[page.index("## 2. Agreement") : page.index("### 2.1")]
-    fields = sorted({*right(), "methods", "resolution"})
+    others = {"methods", "resolution", "digits", "rounded", "submitted", "claimed_points"}
+    fields = sorted({*right(), *others})
     assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == fields
     (example,) = re.findall(r'^    (\{"committee".*?\})$', section, re.MULTILINE | re.DOTALL)
     agreed = Agreement.from_json(parse(example))

@@ -187,7 +187,7 @@ def change(target: Message, way: str, everybody: bool) -> tuple[Outcome, bool]:
 
 
 def wrong_in(outcome: Outcome, cheater: str, over: int, opening: bool) -> str | None:
-    """What may not come of a change in a round after so many openings, in a sentence.
+    """What may not come of a change in a round after that many openings, in a sentence.
 
     A changed part of an opening changes no value: who received it stops, and the others go on.
     """
@@ -204,7 +204,7 @@ def wrong_in(outcome: Outcome, cheater: str, over: int, opening: bool) -> str | 
 
 
 def try_changes(count: int) -> None:
-    """So many changes: each message is as likely as another, first every kind of every sender."""
+    """This many changes: each message is as likely as another, first every kind of every sender."""
     every = targets()
     first = {(m.sender, m.kind): (m, over) for m, over in every}
     chosen = [*first.values(), *(secrets.choice(every) for _ in range(count - len(first)))]

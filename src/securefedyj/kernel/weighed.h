@@ -1,6 +1,6 @@
 /* The exact sums of rows that occur as often as secret weights say, numerics/weighed.py.
  *
- * A weight has WEIGHT_DIGITS digits of WEIGHT_BITS bits, the highest of which is signed. What is public
+ * A weight has WEIGHT_DIGITS digits of WEIGHT_BITS bits; the highest one is signed. What is public
  * decides every branch. The rounded y and d of a point are m 2^shift with m below 2^56; products of
  * digits with m, and with the two digits of m m, are added up until another point has other shifts, or
  * signs. Below BLOCK points they stay below 2^127, for weights below 2^165.

@@ -72,7 +72,7 @@ def rounds_at_most(agreement: Agreement, features: int) -> list[list[RoundCost]]
     openings = max(agreement.max_steps, asked.most_steps()) + 4
     for widest in _widest(agreement)[0]:
         some = [widest] * features
-        given = agreement.given[asked.column]
+        given = agreement.questions_given
         if agreement.submitted and not given[widest]:  # the run submits others
             some.append(int(np.flatnonzero(given)[0]))
         alike = replace(agreement.about(some), minimum_values=0)
@@ -106,7 +106,7 @@ def _widest(agreement: Agreement) -> tuple[list[int], int, int]:
         encoding = choose_encoding(domain, n, lmbda)
         limbs = np.maximum(limbs, encoding.limbs)
         v_bits = np.maximum(v_bits, encoding.v_bits)
-    given = agreement.given[asked.column]
+    given = agreement.questions_given
     points = np.array([len(agreement.points[j]) for j in asked.column.tolist()])
     order = np.lexsort((v_bits, limbs))
     last = {(int(domain.scale[i]), bool(given[i])): int(i) for i in order}

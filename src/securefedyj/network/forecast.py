@@ -108,7 +108,7 @@ def forecast(
     """
     agreement = replace(consortium.agreement(), minimum_values=0)
     asked = agreement.asked
-    live = asked.fitted[~agreement.given[asked.column[asked.fitted]]]
+    live = asked.fitted[~agreement.questions_given[asked.fitted]]
     per_sum = _seconds_per_sum(asked.domain.take(live), rows)
     points = max(1, sum(map(len, agreement.points)) // len(agreement.points))
     crossing = measure_crossing() if crossing is None else crossing

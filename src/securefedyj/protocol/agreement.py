@@ -78,8 +78,7 @@ class ProtocolParameters:
     submitted: bool = False
     """Whether silos submit the features with a resolution or digits once (section 13)."""
     claimed_points: Annotated[int, Meta(ge=0, le=MOST_POINTS)] = 4096
-    """That no total of submitted counts is negative is verified for features with at most so many
-    points."""
+    """Features with no more points than this: that none of their totals is negative is verified."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,12 +125,18 @@ class Agreement(ProtocolParameters):
             found.append(points_of(*ends, *own, name) if given else np.empty(0))
         return tuple(found)
 
-    @property
+    @cached_property
     def given(self) -> Bools:
         """Which features are submitted."""
         size = range(len(self.features))
         known = [bool(_at(self.resolution, j, "") or _at(self.digits, j, 0)) for j in size]
         return np.array(known, dtype=bool) & self.submitted
+
+    @property
+    def questions_given(self) -> Bools:
+        """Which questions are about submitted features."""
+        given: Bools = self.given[self.asked.column]
+        return given
 
     @property
     def online(self) -> tuple[str, ...]:

@@ -69,8 +69,7 @@ class Batch(NamedTuple):
 
     def _groups(self, chosen: Index, points: Array, some: Bools, target: Target) -> list[Group]:
         """Groups of some of the chosen questions: nobody adds to what is submitted."""
-        agreement = self.run.agreement
-        given = agreement.given[agreement.asked.column[self.features[chosen]]]
+        given = self.run.agreement.questions_given[self.features[chosen]]
         parts = [
             (np.flatnonzero(some & (given == is_given)), is_given) for is_given in (False, True)
         ]
@@ -84,6 +83,7 @@ class Batch(NamedTuple):
     def _alike(
         self, chosen: Index, points: Array, some: Index, target: Target, given: bool
     ) -> list[Group]:
+        """Groups of questions that are all live, or all about submitted features."""
         nodes, size = len(points), len(some)
         every = np.concatenate([chosen[some]] * nodes)
         at = np.zeros((nodes, size)) if target is Target.RANK else points[:, some]

@@ -94,6 +94,8 @@ def exchanges_before(agreement: Agreement) -> int:
 def claimed(agreement: Agreement) -> list[Index]:
     """The features whose totals are claimed in each exchange, by their first questions."""
     exchanges, room = list[list[int]](), 0
+    if not agreement.submitted:
+        return []
     for column, first in zip(*np.unique(agreement.asked.column, return_index=True), strict=True):
         points = len(agreement.points[column])
         if 0 < points <= agreement.claimed_points:
@@ -143,7 +145,7 @@ class Schedule:
         self._size = features_at_once(agreement)
         self._first, self._step = 0, 0
         self._stage: type[Reveal] = Variation
-        given = np.flatnonzero(agreement.given[asked.column])
+        given = np.flatnonzero(agreement.questions_given)
         first = (Headers, given) if agreement.submitted else (Counts, np.arange(size))
         self.due: NextOpening | None = _at_zero(*first)
         """What may be revealed next; None at the end, and where a run ends without a result."""

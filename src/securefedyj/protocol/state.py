@@ -97,9 +97,9 @@ class RunState(NamedTuple):
         with another transcript is detected before anything is computed with the inputs.
         """
         branches: list[Coroutine[Any, Any, Any]] = [engine.agree(self.transcript.digest())]
-        for values, size, limbs, given in own:
-            if not given:
-                branches.append(engine.share(values, size=size, limbs=limbs))
+        branches += [
+            engine.share(one.values, size=one.size, limbs=one.limbs) for one in own if not one.given
+        ]
         _, *shared = await in_lockstep(*branches)
         live: Iterator[Shared] = iter(shared)
 
@@ -119,12 +119,12 @@ class RunState(NamedTuple):
 
     def parted(self, questions: Index) -> list[Index]:
         """The live questions and the submitted ones, where there are some."""
-        given = self.agreement.given[self.agreement.asked.column[questions]]
+        given = self.agreement.questions_given[questions]
         return [part for part in (questions[~given], questions[given]) if len(part)]
 
     def own_counts(self, features: Index) -> Input:
         """How many values each feature has here; of submitted ones in limbs that hold anything."""
-        if self.agreement.given[self.agreement.asked.column[features[0]]]:
+        if self.agreement.questions_given[features[0]]:
             held = self.held
             own = None if held is None else held.apart(held.count(features))
             return Input(own, len(features), LIMBS, given=True)
