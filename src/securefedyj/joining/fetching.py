@@ -12,7 +12,7 @@ from securefedyj.files import TooLarge, read_within
 from securefedyj.joining.own import OwnPart
 from securefedyj.network.errors import OutOfPatience
 from securefedyj.network.gathering import LOOK_EVERY
-from securefedyj.network.mailbox import Courier, Mailbox
+from securefedyj.network.mailbox import Mailbox
 from securefedyj.network.repeats import LedgerRun
 from securefedyj.network.signed import (
     ENOUGH,
@@ -64,8 +64,7 @@ class ResultRun(OwnPart):
             await self._fetch()
         signed = self._signed.values()
         transcript = agreed_result(signed, self.consortium)
-        others = self._signed.keys() - most_signed(signed)[0]
-        for name in sorted(others):
+        for name in sorted(self._signed.keys() - most_signed(signed)[0]):
             self.warn(
                 f"Warning: {name} has signed another result than the other members: it does not "
                 "follow the protocol, or its file is of another run. Tell the other parties."
@@ -88,14 +87,10 @@ class ResultRun(OwnPart):
 
     async def _fetch(self) -> None:
         """Look for results until there are enough, for no longer than we wait."""
-        options, clock = self.options, asyncio.get_running_loop().time
-        courier = Courier(
-            self.consortium, self.party.name, self._identity, options.proxy, options.timeout,
-            options.wait, self.say,
-        )  # fmt: skip
-        until, said = clock() + options.wait, ""
+        clock = asyncio.get_running_loop().time
+        until, said = clock() + self.options.wait, ""
         while True:
-            there = await courier.visit(self._get)
+            there = await self._courier().visit(self._get)
             enough = len(most_signed(self._signed.values())[0]) >= ENOUGH
             if enough or self._fetched.issuperset(self.consortium.committee):
                 return
@@ -116,8 +111,8 @@ class ResultRun(OwnPart):
         items = await mailbox.items()
         for item in items:
             if item.kind == RESULT and item.sender not in self._fetched:
-                self._fetched.add(item.sender)
                 self._take(await mailbox.get(item), f"the mailbox, from {printable(item.sender)}")
+                self._fetched.add(item.sender)
         return items
 
     def _take(self, data: bytes, origin: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from securefedyj.joining.own import Say
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import JoinError
 from securefedyj.network.gathering import Gathering
-from securefedyj.network.identity import Identity
 from securefedyj.network.mailbox import Courier
 from securefedyj.network.settling import Copy
 from securefedyj.network.signed import sign_result
@@ -28,13 +28,13 @@ class Member:
         self,
         consortium: Consortium,
         name: str,
-        identity: Identity,
         options: JoinOptions,
+        courier: Callable[[float], Courier],
         say: Say,
         warn: Say,
     ) -> None:
-        self._consortium, self._name, self._identity = consortium, name, identity
-        self._options, self._say, self._warn = options, say, warn
+        self._consortium, self._name, self._key = consortium, name, options.key
+        self._wait, self._courier, self._say, self._warn = options.wait, courier, say, warn
         if consortium.hub is None and options.submissions is None:
             raise InputError(
                 "SFY-JOIN-061",
@@ -42,8 +42,8 @@ class Member:
                 "the folder that has them with --submissions.",
             )
         self._signed = options.output / f"{name}.{RESULT}"
-        courier = self._courier(inf)
-        self._gathering = Gathering(consortium, options.output, options.submissions, courier, say)
+        way = None if consortium.hub is None else courier(inf)
+        self._gathering = Gathering(consortium, options.output, options.submissions, way, say)
 
     @property
     def confirmed(self) -> bool:
@@ -55,21 +55,20 @@ class Member:
         if self.confirmed:
             await self.deliver()
             return {}
-        return await self._gathering.copies(self._name, self._identity.key)
+        return await self._gathering.copies(self._name, self._key)
 
     def confirm(self, transcript: Transcript) -> None:
         """All have the result: sign it, and delete the submissions."""
         if not self.confirmed:  # a second signature would be another file
-            signed = sign_result(transcript, self._consortium, self._name, self._identity.key)
+            signed = sign_result(transcript, self._consortium, self._name, self._key)
             write_atomically(self._signed, signed)
         self._gathering.delete()
 
     async def deliver(self) -> dict[str, Path]:
         """Leave the signed result in the mailbox; return where it is."""
-        courier = self._courier(self._options.wait)
         try:
-            if courier is not None:
-                await courier.put(RESULT, self._signed.read_bytes())
+            if self._consortium.hub is not None:
+                await self._courier(self._wait).put(RESULT, self._signed.read_bytes())
                 return {RESULT: self._signed}
         except JoinError as error:
             self._warn(str(error))
@@ -78,12 +77,3 @@ class Member:
             "`securefedyj result --files` takes it."
         )
         return {RESULT: self._signed}
-
-    def _courier(self, wait: float) -> Courier | None:
-        """The way to the mailbox of the hub, if there is a hub."""
-        if self._consortium.hub is None:
-            return None
-        proxy, timeout = self._options.proxy, self._options.timeout
-        return Courier(
-            self._consortium, self._name, self._identity, proxy, timeout, wait, self._say
-        )

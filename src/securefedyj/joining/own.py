@@ -15,6 +15,7 @@ from securefedyj.errors import reason_of
 from securefedyj.joining.options import JoinOptions
 from securefedyj.network.identity import read_certificate, read_identity
 from securefedyj.network.ledger import LedgerError
+from securefedyj.network.mailbox import Courier
 from securefedyj.network.repeats import LedgerRun, note_on_missing, note_on_silos
 from securefedyj.numerics.arrays import unmasked
 from securefedyj.numerics.passes import Source
@@ -78,6 +79,14 @@ class OwnPart(ABC):
     @abstractmethod
     def on_leaving(self, again: str) -> str:
         """What to tell a user who has stopped us; `again` is what tries again."""
+
+    def _courier(self, wait: float | None = None) -> Courier:
+        """The way to the hub's mailbox, on which we wait for the hub."""
+        options = self.options
+        return Courier(
+            self.consortium, self.party.name, self._identity, options.proxy, options.timeout,
+            options.wait if wait is None else wait, self.say,
+        )  # fmt: skip
 
     def own_table(self) -> SiloTable | None:
         """The rows of a silo, without the features that it ignores; None without data."""

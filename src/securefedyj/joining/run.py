@@ -69,7 +69,7 @@ class JoinRun(OwnPart):
         self._member: Member | None = None
         if self.consortium.submitted and name in self.consortium.committee:
             self._member = Member(
-                self.consortium, name, self._identity, options, self.say, self.warn
+                self.consortium, name, options, self._courier, self.say, self.warn
             )
 
     async def take_part(self) -> Transcript:

@@ -14,7 +14,6 @@ from securefedyj.files import replacing, sync, write_atomically
 from securefedyj.joining.own import OwnPart
 from securefedyj.network.keys import PrivateKeys
 from securefedyj.network.ledger import Ledger, LedgerError, RunSubmitted, default_path
-from securefedyj.network.mailbox import Courier
 from securefedyj.network.session.participant import Worker
 from securefedyj.network.submission import make, read
 from securefedyj.network.transport.framing import SUBMISSION
@@ -59,14 +58,12 @@ class SubmitRun(OwnPart):
 
     async def take_part(self) -> Path:
         """Make the file unless there is one, and send it; return where it is."""
-        worker, options, name = Worker(), self.options, self.party.name
+        worker, name = Worker(), self.party.name
         try:
             path = await worker.run(self._file)
             self._made = True
             if self.send:
-                courier = Courier(self.consortium, name, self._identity, options.proxy,
-                                  options.timeout, options.wait, self.say)  # fmt: skip
-                await courier.put(SUBMISSION, path.read_bytes())
+                await self._courier().put(SUBMISSION, path.read_bytes())
                 self.say("The hub has it.")
             online = name in self.consortium.agreement().online
             then = "`securefedyj join` takes part in" if online else "`securefedyj result` fetches"
