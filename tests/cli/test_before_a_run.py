@@ -327,6 +327,23 @@ def test_whether_the_result_will_be_verified_and_what_that_takes(
     assert max(map(len, (checked + planned).replace(str(path), "").splitlines())) < 80
 
 
+def test_the_plan_of_a_submitted_run_says_who_sends_what(tmp_path, capsys):
+    """Members alone take part, and verify every exchange: there is nothing to compare with."""
+    points = [
+        Feature("age", 0.0, 120.0, resolution="1"),
+        Feature("dose", 0.0, 9.0, resolution="0.5"),
+    ]
+    local.prepare(tmp_path, {**THREE, "clinic": None}, points, submitted=True)
+    path = str(tmp_path / "consortium.toml")
+    assert main(["plan", path, "--rows", "100"]) == 0
+    planned = capsys.readouterr().out
+    assert "Every exchange is verified." in planned
+    assert "Only the committee connects." in planned
+    assert "NOT verified" not in planned
+    assert "Rings of  bits" not in planned
+    assert max(map(len, planned.splitlines())) < 80
+
+
 def events_of(ledger: Path) -> list[str]:
     return [json.loads(line)["event"] for line in ledger.read_text().splitlines()[1:]]
 

@@ -366,7 +366,8 @@ def plan(options: argparse.Namespace) -> None:
                           "recommended": outlook.recommended, "verified": consortium.verified,
                           "unverified": without and without._asdict()}))  # fmt: skip
         return
-    line = {"rows": options.rows, "delay_ms": options.delay_ms, "mbit": options.mbit}
+    line = {"rows": options.rows, "delay_ms": options.delay_ms, "mbit": options.mbit,
+            "submission": wrapped(note_on_submission(consortium))}  # fmt: skip
     tell(_text("plan.txt", consortium, outlook=outlook, **line))
 
 
