@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import math
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from securefedyj.errors import InputError
+from securefedyj.network import gathering
 from securefedyj.network.errors import JoinError
 from securefedyj.network.gathering import FOLDER, Gathering
 from securefedyj.network.settling import Copy, TwoSubmissions
@@ -216,6 +219,20 @@ def test_two_submissions_of_a_silo_end_the_run_before_it_starts(five):
     assert raised.value.silo == "bob"
 
 
+def test_a_full_disk_ends_the_wait_with_what_the_system_says(five, monkeypatch):
+    def full(path: Path, *_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    ana = Member(five)
+    for name in SILOS:
+        ana.put(name)
+    with monkeypatch.context() as patched:
+        patched.setattr(gathering, "write_atomically", full)
+        with pytest.raises(OSError, match="No space"):
+            ana.from_folder()
+    ana.assert_all(ana.from_folder())
+
+
 def test_the_same_submission_by_two_ways_is_one(five):
     ana = Member(five)
     for name in SILOS:
@@ -224,10 +241,8 @@ def test_the_same_submission_by_two_ways_is_one(five):
     ana.assert_all(ana.from_folder())
 
 
-def test_the_wrong_key_is_refused(five):
+def test_the_wrong_key_is_refused_before_a_member_waits(five):
     ana = Member(five)
-    for name in SILOS:
-        ana.put(name)
     with pytest.raises(InputError) as refused:
         clock.run(ana.gathering(folder=ana.folder).copies("ana", five.folder / "bob.key"))
     assert refused.value.code.startswith("SFY-KEY")

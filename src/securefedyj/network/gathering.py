@@ -58,6 +58,7 @@ class Gathering:
 
     async def copies(self, member: str, key: Path) -> dict[str, Copy]:
         """Wait until all silos have submitted, and open our parts."""
+        private = PrivateKeys.read(key, self._consortium.party(member).public)
         self._kept.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._look_in(self._kept)
         while True:
@@ -70,7 +71,6 @@ class Gathering:
             self._say_once(f"Waiting for the submission of {in_words(missing)}.")
             await asyncio.sleep(LOOK_EVERY)
         check_masks({name: head.header for name, head in self._heads.items()}, self._silos)
-        private = PrivateKeys.read(key, self._consortium.party(member).public)
         return {
             name: Copy(head, unseal(head, self._consortium, member, private), whole=True)
             if isinstance(head, Submission)
@@ -89,9 +89,11 @@ class Gathering:
     def _look_in(self, folder: Path) -> None:
         for path in sorted(folder.glob(PATTERN)):
             try:
-                self._take(read_within(path, self._most), printable(path.name))
+                data = read_within(path, self._most)
             except (OSError, TooLarge) as error:
                 self._say_once(f"{printable(str(path))} cannot be used: {error}.")
+            else:
+                self._take(data, printable(path.name))
 
     async def _fetch(self) -> None:
         """Get from the mailbox what we lack; a folder alone will do, if there is no mailbox."""

@@ -8,6 +8,7 @@ it gives counts only if it fits a header that the silo has signed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -124,26 +125,24 @@ class _Settling:
             for name, vector in stated.items()
         }
         for k, silo in enumerate(self._silos):
-            if len({one[k][:_DIGEST] for one in cut.values()}) > 1:
-                await self._confront(silo)
+            headers = {name: one[k][:_DIGEST] for name, one in cut.items()}
+            if len(set(headers.values())) > 1:
+                await self._confront(silo, headers)
         return {name: [one[_DIGEST] for one in vector] for name, vector in cut.items()}
 
-    async def _confront(self, silo: str) -> NoReturn:
-        """Members show their headers, if two have different ones; the run does not start."""
+    async def _confront(self, silo: str, stated: Mapping[str, bytes]) -> NoReturn:
+        """Members show their headers, if two have stated different ones; the run does not start."""
         own = self._copies.get(silo)
         frame = b"" if own is None else own.head.data.ljust(_FRAME, b"\0")
         shown = await self._exchange(Kind.DIGEST, frame, _FRAME)
         heads = {} if own is None else {own.head.digest: own.head}
-        unproven = []
+        unproven = list(shown)
         for member, data in shown.items():
-            try:
+            with suppress(InputError):
                 head = read_head(data, self._consortium)
-                if head.header.silo == silo:
+                if head.header.silo == silo and head.digest == stated[member]:
                     heads.setdefault(head.digest, head)
-                    continue
-            except InputError:
-                pass
-            unproven.append(member)
+                    unproven.remove(member)
         if len(heads) > 1:
             raise TwoSubmissions(silo, list(heads.values()))
         raise JoinError(
