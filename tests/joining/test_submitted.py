@@ -201,6 +201,29 @@ def test_where_a_feature_is_live_all_silos_join(tmp_path, monkeypatch):
     assert features_of(play.file("bob")) == live(play)
 
 
+@pytest.mark.parametrize("name", ["bob", "dua"])
+def test_who_leaves_a_run_with_a_live_feature_comes_back(tmp_path, monkeypatch, name):
+    """Outside of the committee and in it."""
+    monkeypatch.chdir(tmp_path)
+    play = Play(tmp_path, [FEATURES[0], Feature("age", 0.0, 50.0)])
+    seen: list[Any] = []
+
+    async def scenario() -> None:
+        await asyncio.gather(*map(play.submit, SILOS))
+        tables = play.tables
+        others = [one for one in tables if one != name]
+        work = [asyncio.create_task(play.join(one, data=tables[one])) for one in others]
+        leaving = asyncio.create_task(play.join(name, data=tables[name], progress=seen.append))
+        await clock.until(lambda: len(seen) >= 5)
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
+        await asyncio.gather(play.join(name, data=tables[name]), *work)
+
+    play.play(scenario)
+    assert len({play.file(one) for one in play.tables}) == 1
+    assert features_of(play.file(name)) == live(play)
+
+
 def test_without_a_mailbox_all_goes_by_hand(play):
     stick = play.folder / "stick"
     stick.mkdir()
