@@ -6,9 +6,13 @@ import secrets
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import CTR
 
 from securefedyj.engines.additive import AdditiveBits, bit_planes, pack, unpack
 from securefedyj.engines.replicated import circuits
+from securefedyj.engines.replicated.keystream import Keystream
 from securefedyj.numerics import wide
 from tests.simulation import wrapped
 
@@ -143,18 +147,39 @@ def test_what_is_below_its_bound_is_told_in_two_gates_per_position(limbs, spread
         assert (product.gates, product.rounds) == (2 * (places - 1), (places - 1).bit_length())
 
 
+def vector(bits):
+    return AdditiveBits(pack(np.array([bits], dtype=np.uint8)), (0,), size=len(bits))
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 8, 9, 100])
 def test_the_conjunction_of_all(size):
-    def vector(bits):
-        return AdditiveBits(pack(np.array([bits], dtype=np.uint8)), (0,), size=len(bits))
+    def planes(bits):
+        return circuits.separated(vector(bits), 1)
 
     product = Counter()
-    assert bits_of(done(circuits.all_of(vector([1] * size), product))).tolist() == [1]
+    assert bits_of(done(circuits.all_of(planes([1] * size), product)))[:, 0].tolist() == [1]
     assert product.rounds == (size - 1).bit_length()
     for k in range(size):
         bits = [1] * size
         bits[k] = 0
-        assert bits_of(done(circuits.all_of(vector(bits), product))).tolist() == [0]
+        assert bits_of(done(circuits.all_of(planes(bits), product)))[:, 0].tolist() == [0]
+
+
+@pytest.mark.parametrize("size", [1, 8, 9, 1000, 2**16, 2**16 + 5])
+def test_each_sum_is_that_of_the_bits_that_its_subset_has(size):
+    """In each component, by one word for each bit."""
+    both = np.frombuffer(secrets.token_bytes(2 * size), np.uint8).reshape(2, size) & 1
+    key = secrets.token_bytes(32)
+    shared = AdditiveBits(pack(both), (2, 0), size=size)
+    sums = circuits.random_sums(shared, Keystream(key))
+    assert sums.shape == (64, 1)
+    words = Cipher(AES256(key), CTR(bytes(16))).encryptor().update(bytes(8 * size))
+    for k, bits in enumerate(both.tolist()):
+        total = 0
+        for n in range(size):
+            total ^= bits[n] * int.from_bytes(words[8 * n : 8 * n + 8], "little")
+        bytes_of_sums = [total >> j & 1 for j in range(64)]
+        assert sums.components[k, :, 0].tolist() == bytes_of_sums
 
 
 def test_vectors_and_arrays_are_joined_in_order():

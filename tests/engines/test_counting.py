@@ -24,7 +24,9 @@ async def everything_verified(engine, own, size, limbs):
     exchange = engine.verified()
     share = exchange.share(own, size=size, limbs=limbs)
     _, x = await in_lockstep(exchange.agree(bytes(32)), share)
-    product = await exchange.sum_of_products([(x, x), (x, -x)])
+    product, _ = await in_lockstep(
+        exchange.sum_of_products([(x, x), (x, -x)]), exchange.challenge()
+    )
     await exchange.claim_zero(product)
     bits = await exchange.bits(x)
     below, _, sign = await in_lockstep(

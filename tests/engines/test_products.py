@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from securefedyj.engines.additive import additive
+from securefedyj.engines.replicated import products as module
 from securefedyj.engines.replicated.products import Products, check_sizes
 from securefedyj.engines.replicated.shares import INTEGERS, Member
 from securefedyj.errors import Unverified
@@ -149,11 +150,11 @@ def test_an_error_that_t_happens_to_cancel_is_in_the_spare_limb(monkeypatch):
     """With a t that a cheater knows, errors of the spare limb pass, and are dropped."""
     t = 12345
 
-    async def known(self, original=Products._open_factor):
-        await original(self)
-        return t
+    async def known(member, words, original=module.open_random):
+        await original(member, words)
+        return np.array([t], dtype=np.uint64)
 
-    monkeypatch.setattr(Products, "_open_factor", known)
+    monkeypatch.setattr(module, "open_random", known)
     opened, expected = run(observe=Forger("bob", 1, 7 << 128, (7 * t) << 128))
     assert all(own == expected for own in opened)
     opened, expected = run(observe=Forger("bob", 1, 7, 7 * t))

@@ -86,6 +86,7 @@ def leaks(consortium, value, monkeypatch, *, broken=False, given_before=False):
             x = await context.share(own, size=SIZE, limbs=LIMBS)
             y = await context.share(own, size=SIZE, limbs=LIMBS)
         product = await context.sum_of_products([(x, y), (y, x)])
+        await context.challenge()
         signs = await context.negative(product)
         below = await context.below_powers(await context.bits(x), 8, 4)
         context.claim(signs, np.zeros(SIZE, dtype=np.uint8))

@@ -354,19 +354,32 @@ class Exchange:
             e = (yield from self.layer(pairs, count)) + e[2 * half :]
         self.claims += [(e[0], v) for v in range(count)]
 
-    def settle(self):
-        claims, self.claims = self.claims, []
-        count = len(claims)
-        plane = joined(claims)
-        while count > 1:
-            half = count // 2
-            left, right = (picked(plane, range(k * half, (k + 1) * half)) for k in range(2))
-            last = [(plane, count - 1)] if count % 2 else []
-            (plane,) = yield from self.layer([(left, right)], half)
-            if last:
-                plane = joined([(plane, v) for v in range(half)] + last)
-            count = half + len(last)
-        self.claims.append((plane, 0))
+    def challenge(self):
+        """The seed of the subsets."""
+        yield {"CHECK"}, self.from_each(lambda i: b"\1", 1) | self.from_each(lambda i: b"\1", -1)
+        parts = [stream.draw(32) for stream in self.keys]
+        to_next = self.from_each(lambda i: parts[i], 1)
+        yield {"CHECK"}, to_next | self.from_each(lambda i: parts[(i + 1) % 3], -1)
+        added = combine(lambda *numbers: sum(numbers) % (1 << 64), *(unpacked(p, 1) for p in parts))
+        self.seed = words(added)
+
+    def verdict(self):
+        """A bit, as a plane and the place in it."""
+        subsets = Stream(self.seed).words(len(self.claims))
+        false = [(opposite(plane, 1 + v), v) for plane, v in self.claims]
+        sums = [
+            total(
+                subset
+                for subset, (plane, v) in zip(subsets, false, strict=True)
+                if plane[i] >> v & 1
+            )
+            for i in MEMBERS
+        ]
+        even = [opposite([part >> j & 1 for part in sums], 1) for j in range(64)]
+        while len(even) > 1:
+            half = len(even) // 2
+            even = yield from self.layer(list(zip(even[:half], even[half:], strict=True)), 1)
+        return even[0], 0
 
     def conjunction(self, left, right):
         """Of two vectors, given as (plane, place) pairs, as a plane."""
@@ -730,11 +743,15 @@ class Opening:
             *([exchange.share(self.moments(at_zero), self.limbs(at_zero))] if at_zero else []),
             *([exchange.share(self.score_terms(ends), self.score_limbs(ends))] if ends else []),
         )
-        (bits, below), _ = yield from in_lockstep(
-            self.judged(last, at_end), self.claims(counts, others, at_zero, ends)
+        bits, *_ = yield from in_lockstep(
+            self.bits(last, at_end),
+            self.claims(counts, others, at_zero, ends),
+            exchange.challenge(),
         )
-        yield from exchange.settle()
-        (verdict,) = exchange.claims
+        V, y = ([picked(plane, range(k, k + q)) for plane in bits] for k in (0, q))
+        below, verdict = yield from in_lockstep(
+            exchange.powers(V, q, self.steps), self.verdict(V, y, at_end)
+        )
         below = [(plane, v) for plane in below for v in range(q)]
         chosen = yield from exchange.conjunction(below, [verdict] * len(below))
         bits = [(plane, v) for plane in bits for v in range(2 * q)]
@@ -790,17 +807,12 @@ class Opening:
         square = yield from self.exchange.multiply([(y, y)], limbs)
         return minus(yy, square), y
 
-    def judged(self, shared, points):
-        """All bits of [V, S_y], and `below`; that both are in range is claimed."""
-        limbs, q = self.limbs(points), len(points)
+    def bits(self, shared, points):
+        """All bits of [V, S_y]."""
+        limbs = self.limbs(points)
         V, y = yield from self.variance(shared, limbs)
         both = [a + b for a, b in zip(V, y, strict=True)]
-        bits = yield from self.exchange.bits(both, limbs)
-        V, y = ([picked(plane, range(k, k + q)) for plane in bits] for k in (0, q))
-        below, _ = yield from in_lockstep(
-            self.exchange.powers(V, q, self.steps), self.claim_range(V, y, points)
-        )
-        return bits, below
+        return (yield from self.exchange.bits(both, limbs))
 
     def claims(self, counts, others, at_zero, ends):
         branches = [self.exchange.claim_zero(less(counts, self.n), 1)]
@@ -809,9 +821,9 @@ class Opening:
         if ends:
             branches.append(self.claim_bracket(others[-1], ends))
         yield from in_lockstep(*branches)
-        yield from self.exchange.settle()
 
-    def claim_range(self, V, y, points):
+    def verdict(self, V, y, points):
+        """That V and S_y are in range is claimed, too."""
         encodings = [self.encodings[point] for point in points]
         most_V = [1 << encoding["v_bits"] for encoding in encodings]
         most_y = [
@@ -822,7 +834,7 @@ class Opening:
             self.exchange.claim_below(V, most_V, False),
             self.exchange.claim_below(y, most_y, True),
         )
-        yield from self.exchange.settle()
+        return (yield from self.exchange.verdict())
 
     def claim_variation(self, shared, points):
         limbs = self.limbs(points)

@@ -42,8 +42,8 @@ TABLES = {"ana": ROWS[:1], "bob": ROWS[1:2], "dua": ROWS[2:]}
 BEFORE_THE_END = 1
 """How many openings the verified exchange has."""
 CHECKS = (
-    "hashes of inputs", "challenges, evaluations", "random factor, proofs", "masked factors",
-    "hashes of zeros", "words",
+    "hashes of inputs", "words of inputs", "parts of the seed", "challenges, evaluations",
+    "random factor, proofs", "masked factors", "hashes of zeros", "words",
 )  # fmt: skip
 """The rounds of kind CHECK, by what they have."""
 
@@ -229,8 +229,8 @@ def labels(whole: bool) -> Mapping[int, str]:
     """What each round is about."""
     kinds = {message.round: message.kind for message in messages(whole)}
     found = {turn: str(kind) for turn, kind in kinds.items()}
-    checks = sorted(turn for turn, kind in kinds.items() if kind == Kind.CHECK)
-    found |= {turn: f"CHECK {what}" for turn, what in zip(checks, CHECKS, strict=True)}
+    checks = sorted(turn for turn, kind in kinds.items() if kind & Kind.CHECK)
+    found |= {turn: f"{kinds[turn]} {what}" for turn, what in zip(checks, CHECKS, strict=True)}
     return found | {max(kinds): "OPENING final"}
 
 

@@ -18,7 +18,7 @@ from unittest import mock
 import numpy as np
 
 from securefedyj.engines import digests
-from securefedyj.engines.replicated import circuits, products
+from securefedyj.engines.replicated import products
 from securefedyj.engines.replicated.engine import Verified
 from securefedyj.engines.replicated.gates import Check
 from securefedyj.numerics import wide
@@ -200,23 +200,40 @@ def false_verdict(cheater: str) -> Outcome:
     lines, changed = with_a_wrong_sign(), []
 
     def change(context: Any) -> None:
-        async def settle() -> None:
-            claims, context._claims = circuits.joined(context._claims), []
-            last = Nth(0, (claims.shape[0] - 1).bit_length() - 1)
+        original, last = context.verdict, Nth(0, 5)
 
-            async def conjunction(x: Any, y: Any) -> Any:
-                if not changed and last():  # the claim about the sign is settled first
+        async def verdict() -> Any:
+            async def conjunction(x: Any, y: Any, original: Any = context._conjunction) -> Any:
+                if last():  # of 64 sums, halved six times
                     changed.append(None)
                     shift_next(context._role, lambda shape: np.uint8(1))
-                return await context._conjunction(x, y)
+                return await original(x, y)
 
-            context._claims.append(await circuits.all_of(claims, conjunction))
+            context._conjunction = conjunction
+            return await original()
 
-        context.settle = settle
+        context.verdict = verdict
 
     with deaf(cheater):
         outcome = play(start=lines, tamper=of(cheater, lambda engine: in_verified(engine, change)))
     outcome.changed = bool(changed)
+    return outcome
+
+
+def other_seed(cheater: str) -> Outcome:
+    """Another part of the seed of the subsets, to one of the other members or to both."""
+    (turn,) = (turn for turn, what in cheating.labels(False).items() if what.endswith("the seed"))
+    victims = [name for name in MEMBERS if name != cheater]
+    victims = secrets.choice([victims, victims[:1], victims[1:]])
+
+    def observe(message: Message) -> Iterable[Message]:
+        if (message.sender, message.round) != (cheater, turn) or message.recipient not in victims:
+            return [message]
+        return [replace(message, payload=message.payload[:-32] + secrets.token_bytes(32))]
+
+    with deaf(cheater):
+        outcome = play(observe, beginning(False))
+    outcome.changed = True
     return outcome
 
 
@@ -304,7 +321,9 @@ def two_vectors(cheater: str) -> Outcome:
 def accepted_early(cheater: str) -> Outcome:
     """A member says that its checks have passed before anything was checked; and has lied."""
     words = max(turn for turn, what in cheating.labels(False).items() if what.endswith("words"))
-    lie = secrets.choice(["CARRY", "PRODUCT+CARRY", "CHECK random factor, proofs"])
+    lie = secrets.choice(
+        ["CARRY", "PRODUCT+CARRY+CHECK parts of the seed", "CHECK random factor, proofs"]
+    )
     turns = [turn for turn, what in cheating.labels(False).items() if what == lie]
     turn, said = secrets.choice(turns), set()
 
@@ -438,6 +457,7 @@ CHEATS: dict[Callable[[str], Outcome], tuple[str, ...]] = {
     spare_limb: MEMBERS,
     wrong_moment: MEMBERS,
     false_verdict: MEMBERS,
+    other_seed: MEMBERS,
     wrong_gates: MEMBERS,
     keystream_again: MEMBERS,
     other_input: MEMBERS,

@@ -125,7 +125,7 @@ def test_moments_that_rows_can_have_are_opened(truth, how):
 def test_without_the_claim_they_would_be_opened(truth, how, monkeypatch):
     """Some bits of V or S_y at least, whatever comes of the run then."""
     seen = opened_vectors(monkeypatch)
-    monkeypatch.setattr(Claims, "within", nothing_claimed)
+    monkeypatch.setattr(Claims, "_within", nothing_claimed)
     with_moments(truth, "ana", 0, *BEYOND[how](truth, 0))
     assert seen
     assert all(vector[0] == 1 and vector[1:].any() for vector in seen)
@@ -198,7 +198,7 @@ def test_one_claim_alone_refutes_what_was_made_up(claim, made_up, monkeypatch):
 
 def test_these_are_all_claims():
     made = {name for name, one in vars(Claims).items() if iscoroutinefunction(one)}
-    assert made - {"make", "within"} == NEEDED.keys()
+    assert made - {"make", "verdict", "_within"} == NEEDED.keys()
 
 
 # --- What is opened ------------------------------------------------------------------------------

@@ -143,9 +143,6 @@ def concatenate(vectors: Sequence[Shared]) -> Shared:
 class Engine(ABC):
     """One party's end of a secure computation."""
 
-    most_claims: int = 0
-    """The most claims that a verified exchange has joined at once (`Verifying.settle`)."""
-
     @abstractmethod
     async def agree(self, digest: bytes) -> None:
         """Compare 32 public bytes with all parties; `ProtocolError` if anybody has others.
@@ -251,8 +248,12 @@ class Verifying(Engine):
         """Compare values that are not negative, given by all their bits, as `measure` does."""
 
     @abstractmethod
-    async def settle(self) -> None:
-        """Make one claim of all so far."""
+    async def challenge(self) -> None:
+        """Open the random numbers that claims are combined by.
+
+        All inputs must be shared by then: who knew these numbers before could make up inputs whose
+        false claims cancel.
+        """
 
     @abstractmethod
     async def verdict(self) -> SharedBits:

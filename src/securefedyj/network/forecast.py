@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from securefedyj.engines import Engine
 from securefedyj.engines.registry import facts_of
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.local import Crossing, measure_crossing
@@ -149,21 +148,13 @@ class _Amounts(NamedTuple):
 class _DryRun(NamedTuple):
     """A run about some questions, in one batch."""
 
-    features: int
     rounds: int
     start: int
     """Rounds before the batch."""
     rounds_of_claims: int
     """Of one exchange with claims about totals."""
-    claims: int
-    """Claims that are joined at once; 0 in a run that is not verified."""
     widths: set[int]
     amounts: _Amounts
-
-    def rounds_of_batch(self, features: int) -> int:
-        """The conjunction of the claims about more of them takes more rounds."""
-        more = _log2(self.claims * features // self.features) - _log2(self.claims)
-        return self.rounds - self.start + more
 
 
 def _extrapolated(agreement: Agreement, rows: int, most: int) -> _DryRun:
@@ -171,7 +162,7 @@ def _extrapolated(agreement: Agreement, rows: int, most: int) -> _DryRun:
 
     Part of the cost is there for any number of questions, and part grows with it.
     """
-    size, at_once = len(agreement.asked), features_at_once(agreement)
+    size = len(agreement.asked)
     if size <= most:
         return _dry_run(agreement, rows)
     few, many = (
@@ -186,10 +177,9 @@ def _extrapolated(agreement: Agreement, rows: int, most: int) -> _DryRun:
         now + max(0.0, now - before) * times
         for before, now in zip(few.amounts, many.amounts, strict=True)
     )
-    batches = (min(at_once, size - first) for first in range(0, size, at_once))
+    batches = -(-size // features_at_once(agreement))
     more = exchanges_before(agreement) - exchanges_before(agreement.about(_sample(size, most)))
-    rounds = many.start + more * many.rounds_of_claims
-    rounds += sum(map(many.rounds_of_batch, batches))
+    rounds = many.rounds + more * many.rounds_of_claims + (batches - 1) * (many.rounds - many.start)
     return many._replace(rounds=rounds, amounts=_Amounts(*amounts))
 
 
@@ -200,43 +190,35 @@ def _dry_run(agreement: Agreement, rows: int) -> _DryRun:
     connect, clock = facts_of(agreement.engine).connect, _Clock()
     session, parameters = secrets.token_bytes(SESSION_BYTES), agreement.to_bytes()
 
-    async def fit(name: str) -> Engine:
+    async def fit(name: str) -> None:
         log = clock if name == online[0] else SILENT
         engine = await connect(name, online, agreement.committee, list(silos))
         submissions = given.get(name)
         await secure_fed_yj(engine, silos.get(name), agreement, log=log, submissions=submissions)
-        return engine
 
     parties = [
         Party(name, online, fit(name), session=session, parameters=parameters) for name in online
     ]
     clock.party = parties[0]
     start = time.process_time()
-    engine, *_ = inprocess.run(parties)
+    inprocess.run(parties)
     seconds = time.process_time() - start - sum(silo.seconds for silo in silos.values())
     sent = [sum(party.bytes_sent.values()) for party in parties]
     pairs = max((silo.pairs for silo in silos.values()), default=0)
     first = exchanges_before(agreement)
     return _DryRun(
-        len(agreement.asked),
         max(party.rounds for party in parties),
         clock.rounds[first],
         clock.rounds[first] - clock.rounds[first - 1],
-        engine.most_claims,
         {64 * limbs for silo in silos.values() for limbs in silo.widths},
         _Amounts(max(sent), sum(sent), pairs, seconds / 3),
     )
 
 
-def _log2(number: int) -> int:
-    """The logarithm, rounded up."""
-    return (number - 1).bit_length()
-
-
 class _Clock(OpeningLog):
     """Notes how many rounds of one party are over when an exchange begins."""
 
-    party: Party[Engine]
+    party: Party[None]
 
     def __init__(self) -> None:
         self.rounds: list[int] = []

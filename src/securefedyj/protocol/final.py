@@ -78,32 +78,34 @@ async def _compute(batch: Batch, engine: Verifying, groups: Sequence[Group]) -> 
     shared = await batch.run.share(engine, inputs)
     del inputs
     branches: list[Coroutine[Any, Any, Any]] = [
-        _judged(batch, engine, claims, group, sums)
-        for group, sums in zip(groups, shared, strict=False)
+        *(_bits(batch, engine, sums) for sums in shared[: len(groups)]),
+        claims.make(shared[len(groups) :]),
+        engine.challenge(),
     ]
-    others = claims.make(shared[len(groups) :])
     del shared  # large; the branches free what they hold as they finish with it
-    *parts, _ = await in_lockstep(*branches, others)
-    verdict = await engine.verdict()
+    *parts, _, _ = await in_lockstep(*branches)
+    *below, verdict = await in_lockstep(
+        *(
+            engine.below_powers(bits[:, : len(group.chosen)], MAGNITUDE_STEP, _steps(group))
+            for group, bits in zip(groups, parts, strict=True)
+        ),
+        claims.verdict(groups, parts),
+    )
     bits_of_result = batch.run.agreement.result_bits
     admitted = await in_lockstep(
-        *(_admitted(engine, verdict, below, bits, bits_of_result) for below, bits in parts)
+        *(
+            _admitted(engine, verdict, *pair, bits_of_result)
+            for pair in zip(below, parts, strict=True)
+        )
     )
     return engine.joined([verdict, *(bits for pair in admitted for bits in pair)])
 
 
-async def _judged(
-    batch: Batch, engine: Verifying, claims: Claims, group: Group, sums: Shared
-) -> tuple[SharedBits, SharedBits]:
-    """V compared with the steps of its magnitude; all bits of V and S_y, claimed to be in range."""
-    V, S_y = await batch.moments(engine, sums)
+async def _bits(batch: Batch, engine: Verifying, sums: Shared) -> SharedBits:
+    """All bits of V, then of S_y."""
+    both = concatenate(await batch.moments(engine, sums))
     del sums
-    bits = await engine.bits(concatenate([V, S_y]))
-    below, _ = await in_lockstep(
-        engine.below_powers(bits[:, : V.size], MAGNITUDE_STEP, _steps(group)),
-        claims.within(group, bits),
-    )
-    return below, bits
+    return await engine.bits(both)
 
 
 async def _admitted(
@@ -152,7 +154,7 @@ class Claims:
     The search is not verified step by step: its result can be checked by itself. For a batch,
 
     - n of each feature is the sum of all counts;
-    - rows within the bounds can have such a V and S_y at lambda* (`within`);
+    - rows within the bounds can have such a V and S_y at lambda*;
     - V at lambda = 0 is positive for the features that were found to vary, and only for them;
     - the score is not negative at the last point from which the search went up, and negative at
       the last one from which it went down. The likelihood is concave: its maximum lies between.
@@ -186,7 +188,7 @@ class Claims:
         return [*self._variation, *self._scores]
 
     async def make(self, shared: Sequence[Shared]) -> None:
-        """Make all claims but `within`, from the counts of all parties and the sums of `groups`."""
+        """Make all claims but the second, from counts of all parties and the sums of `groups`."""
         sums = iter(shared)
         branches: list[Coroutine[Any, Any, None]] = [
             *(self._counted(part, next(sums)) for part in self.counted),
@@ -195,9 +197,13 @@ class Claims:
         ]
         del shared, sums  # large; what the branches hold is freed as they go on
         await in_lockstep(*branches)
-        await self._engine.settle()
 
-    async def within(self, group: Group, bits: SharedBits) -> None:
+    async def verdict(self, groups: Sequence[Group], parts: Sequence[SharedBits]) -> SharedBits:
+        """Claim that moments are in range, by all their bits; share whether all claims hold."""
+        await in_lockstep(*(self._within(*pair) for pair in zip(groups, parts, strict=True)))
+        return await self._engine.verdict()
+
+    async def _within(self, group: Group, bits: SharedBits) -> None:
         """0 <= V < 2^v_bits and -n 2^y_bits <= S_y < n 2^y_bits, by all bits of V, then of S_y.
 
         With a negative V, a silo would have S_y opened to its last bit.
@@ -210,7 +216,6 @@ class Claims:
             self._engine.claim_below(bits[:, :q], most_V),
             self._engine.claim_below(bits[:, q:], most_y, signed=True),
         )
-        await self._engine.settle()
 
     async def _counted(self, features: Index, counts: Shared) -> None:
         n = self._batch.run.schedule.n[features]

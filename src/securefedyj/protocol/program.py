@@ -129,9 +129,10 @@ async def _check_totals(run: RunState, due: NextOpening) -> None:
     held = None if run.held is None else run.held.totals(due.features)
     points = run.agreement.points
     size = sum(len(points[j]) for j in run.agreement.asked.column[due.features].tolist())
-    signs = await engine.negative(engine.given(held, size=size, limbs=LIMBS))
+    totals = engine.given(held, size=size, limbs=LIMBS)
+    signs, _ = await in_lockstep(engine.negative(totals), engine.challenge())
     engine.claim(signs, np.zeros(size, dtype=np.uint8))
-    verdict = engine.joined([await engine.verdict()])
+    verdict = await engine.verdict()
     await engine.check()
     ((holds,),) = await run.open_bits(engine, [verdict])
     run.reveal(Possible(due.features, bool(holds)))

@@ -24,7 +24,11 @@ from securefedyj.engines.additive import (
     stack,
     unpack,
 )
+from securefedyj.engines.replicated.keystream import Keystream
 from securefedyj.numerics.wide import Limbs
+
+_WORD = np.dtype("<u8")
+_BLOCK = 1 << 13  # octets
 
 Product: TypeAlias = Callable[[AdditiveBits, AdditiveBits], Coroutine[Any, Any, AdditiveBits]]
 
@@ -97,12 +101,8 @@ async def is_zero(parts: list[AdditiveBits], product: Product) -> AdditiveBits:
     inner = a.planes(slice(1, -1))
     either = inner ^ b.planes(low) ^ await product(inner, b.planes(low))
     before = stack([a.planes(slice(0, 1)), either])
-    right = inverted(stack([a.planes(slice(0, 1)), a.planes(slice(1, None)) ^ b ^ before]))
-    while right.shape[0] > 1:  # a power of 2, as a rule
-        half = right.shape[0] // 2
-        both = await product(right.planes(slice(0, half)), right.planes(slice(half, 2 * half)))
-        right = stack([both, right.planes(slice(2 * half, None))])
-    return right
+    equal = stack([a.planes(slice(0, 1)), a.planes(slice(1, None)) ^ b ^ before])
+    return await all_of(inverted(equal), product)
 
 
 async def reached(planes: AdditiveBits, step: int, product: Product) -> AdditiveBits:
@@ -148,13 +148,28 @@ async def below(planes: AdditiveBits, bounds: Sequence[int], product: Product) -
     return stack([inverted(planes.planes(slice(high, None))), less])
 
 
-async def all_of(bits: AdditiveBits, product: Product) -> AdditiveBits:
-    """The conjunction of a vector of bits: a vector of one."""
-    while (size := bits.shape[0]) > 1:
-        half = size // 2
-        both = await product(bits[:half], bits[half : 2 * half])
-        bits = joined([both, bits[2 * half :]]) if size % 2 else both
-    return bits
+async def all_of(planes: AdditiveBits, product: Product) -> AdditiveBits:
+    """The conjunction of all planes: a single plane."""
+    while (half := planes.shape[0] // 2) > 0:
+        both = await product(planes.planes(slice(0, half)), planes.planes(slice(half, 2 * half)))
+        planes = stack([both, planes.planes(slice(2 * half, None))])
+    return planes
+
+
+def random_sums(vector: AdditiveBits, keystream: Keystream) -> AdditiveBits:
+    """64 planes of one bit: the sum of each of 64 random subsets of a vector.
+
+    Bit j of the n-th word that is drawn says whether the n-th bit belongs to subset j.
+    """
+    sums = np.zeros(len(vector.held), dtype=_WORD)
+    for start in range(0, vector.components.shape[-1], _BLOCK):
+        bits = np.unpackbits(
+            vector.components[:, start : start + _BLOCK], axis=1, bitorder="little"
+        )
+        words = keystream.draw(bits.shape[1:], _WORD)
+        for k, chosen in enumerate(bits.astype(bool)):
+            sums[k] ^= np.bitwise_xor.reduce(words[chosen])
+    return separated(AdditiveBits(sums.view(np.uint8).reshape(-1, 8), vector.held, size=64), 1)
 
 
 async def disjunction(a: AdditiveBits, b: AdditiveBits, product: Product) -> AdditiveBits:

@@ -165,10 +165,16 @@ class Verified(Replicated, Verifying):
         super().__init__(role, engine._masks, engine._peers, engine._name, engine._silos)
         self._engine = engine
         self._claims: list[AdditiveBits] = []
+        self._seed: bytes | None = None
         self._unchecked = False
 
     async def compared(self) -> None:
         """Nothing comes late: an opening waits for both holders of every component."""
+
+    async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
+        if self._seed is not None:
+            raise RuntimeError("Nothing may be shared after `challenge`.")
+        return await super().share(values, size=size, limbs=limbs)
 
     async def sum_of_products(self, pairs: Sequence[tuple[Shared, Shared]]) -> Shared:
         self._unchecked = True
@@ -208,11 +214,10 @@ class Verified(Replicated, Verifying):
 
     def claim(self, bits: SharedBits, values: NDArray[np.uint8]) -> None:
         shared = additive_bits(bits)
-        self._claims.append(circuits.joined([circuits.plus_public(shared, 1 - values)]))
+        self._claims.append(circuits.plus_public(shared, 1 - values))
 
     async def claim_zero(self, a: Shared) -> None:
-        zero = await circuits.is_zero(self._summands(a), self._conjunction)
-        self._claims.append(circuits.joined([zero]))
+        self._claims.append(await circuits.is_zero(self._summands(a), self._conjunction))
 
     async def claim_below(
         self, bits: SharedBits, bounds: Sequence[int], *, signed: bool = False
@@ -220,18 +225,18 @@ class Verified(Replicated, Verifying):
         planes = additive_bits(bits)
         if signed:  # -bound <= x < bound if and only if x, or -x - 1 if x < 0, is below the bound
             planes = circuits.folded(planes)
-        below = await circuits.below(planes, bounds, self._conjunction)
-        self._claims.append(circuits.joined([below]))
+        self._claims.append(await circuits.below(planes, bounds, self._conjunction))
 
-    async def settle(self) -> None:
-        claims, self._claims = circuits.joined(self._claims), []
-        self._engine.most_claims = max(self._engine.most_claims, claims.shape[0])
-        self._claims.append(await circuits.all_of(claims, self._conjunction))
+    async def challenge(self) -> None:
+        self._seed = await self._role.challenge()
 
     async def verdict(self) -> SharedBits:
-        await self.settle()
-        (verdict,), self._claims = self._claims, []
-        return verdict
+        """1 if each of 64 random subsets of all claims has an even number that do not hold."""
+        if self._seed is None:
+            raise RuntimeError("There is no verdict before `challenge`.")
+        false, self._claims = circuits.inverted(circuits.joined(self._claims)), []
+        odd = circuits.random_sums(false, Keystream(self._seed))
+        return circuits.joined([await circuits.all_of(circuits.inverted(odd), self._conjunction)])
 
     async def conjunction(self, a: SharedBits, b: SharedBits) -> SharedBits:
         return await self._conjunction(additive_bits(a), additive_bits(b))

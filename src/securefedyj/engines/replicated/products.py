@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from securefedyj import kernel
 from securefedyj.engines.replicated.shares import INTEGERS, Integers, Member
@@ -81,35 +82,15 @@ class Products:
         """Raise unless all products since the last check are right."""
         factors, self._factors = self._factors, []
         products, self._products = self._products, []
-        await self._meet([product.y.shape for product in products])
-        t = await self._open_factor()
+        # A member waits for one other in a round of products. If it did not meet both, it might
+        # reveal t to the third before that one has sent its products.
+        shapes = repr([product.y.shape for product in products])
+        await meet(self._member, hash_of(shapes.encode()), "the list of products")
+        (t,) = (await open_random(self._member, 1)).tolist()
         rho = await self._open_differences(t, factors)
         await self._compare(
             _residue(t, product, own) for product, own in zip(products, rho, strict=True)
         )
-
-    async def _meet(self, shapes: list[tuple[int, ...]]) -> None:
-        """Wait for both other members: one that is here has received all products it waits for.
-
-        A member waits for one other in a round of products. Without this, it might reveal t to
-        the third before that one has sent its products.
-        """
-        digest = hash_of(repr(shapes).encode())
-        incoming = await self._member.among_members(
-            dict.fromkeys((+1, -1), digest), dict.fromkeys((+1, -1), HASH_BYTES)
-        )
-        for theirs in incoming.values():
-            must_agree(digest, theirs, "the list of products")
-
-    async def _open_factor(self) -> int:
-        """Open a uniform t, which nobody could know before."""
-        own, other = self._member.draw(INTEGERS, (1,))
-        lacking = await self._member.among_members(
-            {+1: INTEGERS.to_bytes(own), -1: INTEGERS.to_bytes(other)}, {-1: 8, +1: 8}
-        )
-        must_agree(lacking[-1], lacking[+1], "a random factor")
-        parts = (own, other, INTEGERS.from_bytes(lacking[-1], (1,)))
-        return sum(int(part[0]) for part in parts) % (1 << 64)
 
     async def _open_differences(self, t: int, factors: list[_Factors]) -> list[Limbs]:
         """Open rho = t x - a, a component from one of its holders, its hash from the other.
@@ -148,6 +129,26 @@ class Products:
             ours.update(INTEGERS.to_bytes(other))
         incoming = await self._member.among_members({+1: theirs.digest()}, {-1: HASH_BYTES})
         must_agree(ours.digest(), incoming[-1], "a product")
+
+
+async def meet(member: Member, word: bytes, what: str) -> None:
+    """Wait for the same word from both other members: they have received all they waited for."""
+    incoming = await member.among_members(
+        dict.fromkeys((+1, -1), word), dict.fromkeys((+1, -1), len(word))
+    )
+    for theirs in incoming.values():
+        must_agree(word, theirs, what)
+
+
+async def open_random(member: Member, words: int) -> NDArray[np.uint64]:
+    """Open uniform words, which nobody could know before. One round."""
+    own, other = member.draw(INTEGERS, (words,))
+    lacking = await member.among_members(
+        {+1: INTEGERS.to_bytes(own), -1: INTEGERS.to_bytes(other)},
+        dict.fromkeys((-1, +1), own.nbytes),
+    )
+    must_agree(lacking[-1], lacking[+1], "a random number")
+    return own + other + INTEGERS.from_bytes(lacking[-1], own.shape)
 
 
 def check_sizes(factors: int) -> tuple[int, ...]:

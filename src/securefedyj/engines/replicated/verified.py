@@ -14,6 +14,7 @@ import numpy as np
 from securefedyj.engines.replicated import products
 from securefedyj.engines.replicated.gates import CHALLENGE_BYTES, Gates, Layout
 from securefedyj.engines.replicated.inputs import Givers, share_as_member, share_as_outsider
+from securefedyj.engines.replicated.keystream import KEY_BYTES
 from securefedyj.engines.replicated.products import Products
 from securefedyj.engines.replicated.shares import BITS, INTEGERS, Bits, Integers, Member, Outsider
 from securefedyj.errors import Unverified
@@ -21,7 +22,7 @@ from securefedyj.numerics.wide import Limbs
 from securefedyj.party.messages import Kind
 from securefedyj.party.rounds import in_lockstep, play_round
 
-_ACCEPTED = b"\x01"
+_ACCEPTED = _READY = b"\x01"
 
 
 class VerifiedMember:
@@ -53,6 +54,11 @@ class VerifiedMember:
         z = np.stack([term, BITS.from_bytes(incoming[+1], term.shape)])
         self._gates.record(x, y, lambda: draw()[0], minus, z)
         return z
+
+    async def challenge(self) -> bytes:
+        """Open a seed, once both other members have said that they have all inputs. Two rounds."""
+        await products.meet(self._member, _READY, "the word that all inputs are there")
+        return INTEGERS.to_bytes(await products.open_random(self._member, KEY_BYTES // 8))
 
     async def check(self, accept: Callable[[], None]) -> None:
         """Check products and gates; then wait until all members have done so."""
@@ -104,6 +110,11 @@ class VerifiedOutsider:
     async def conjunction(self, x: Bits, y: Bits) -> Bits:
         self._gates += BITS.size(y)
         return await self._outsider.conjunction(x, y)
+
+    async def challenge(self) -> bytes:
+        """Pass two rounds; who holds nothing needs no seed."""
+        await self._pass((len(_READY), KEY_BYTES))
+        return bytes(KEY_BYTES)
 
     async def check(self, accept: Callable[[], None]) -> None:
         """Wait until all members have checked everything."""
