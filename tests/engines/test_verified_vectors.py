@@ -121,6 +121,8 @@ def test_rounds_and_bytes_are_those_of_section_9_1(limbs):
     below = exchange.claim_below([[0, 0, 0]] * w, [(1 << bounds) - 1], False)
     assert taken(below) == ((bounds - 1).bit_length(), 2 * (bounds - 1))
     assert taken(exchange.claim_zero(one, limbs)) == (2 + (w - 1).bit_length(), 3 * w - 4)
+    assert taken(exchange.challenge()) == (2, 66)
+    assert taken(exchange.verdict()) == (6, 63)
 
 
 def test_the_example_of_section_9_1_is_what_a_run_sends():
@@ -139,7 +141,8 @@ def test_the_example_of_section_9_1_is_what_a_run_sends():
     lines = re.findall(r"^    (\w+) .* = (\d+)$", SECTION_9_1, re.MULTILINE)
     listed = {name: int(number) for name, number in lines}
     assert listed["rounds"] == parties[0].rounds - first
-    for kinds in (Kind.DIGEST | Kind.INPUT, Kind.PRODUCT | Kind.CARRY, Kind.CHECK, Kind.OPENING):
+    computed = Kind.PRODUCT | Kind.CARRY | Kind.CHECK
+    for kinds in (Kind.DIGEST | Kind.INPUT, computed, Kind.OPENING):
         assert size(kinds) == sum(listed[str(kind)] for kind in kinds), kinds
     (said,) = re.findall(
         r"has (\d+) rounds, and the payloads are (\d+) bytes from `a` and (\d+) each from `b`",

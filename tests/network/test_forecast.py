@@ -93,13 +93,13 @@ def test_every_batch_takes_its_rounds(consortium, monkeypatch):
     assert part.rounds == whole.rounds
 
 
-def test_claims_of_many_features_take_rounds_of_their_own(consortium, monkeypatch):
+def test_claims_of_many_features_take_no_more_rounds(consortium, monkeypatch):
     many = replace(consortium, features=tuple(features(1100)), max_steps=2)
     (whole,) = forecast(many, **NETWORK, levels=[2]).forecasts
     monkeypatch.setattr(module, "_PAIRS", 48)
     (part,) = forecast(many, **NETWORK, levels=[2]).forecasts
     few = forecast(replace(many, features=many.features[:16]), **NETWORK, levels=[2]).forecasts[0]
-    assert part.rounds == whole.rounds == few.rounds + 6
+    assert part.rounds == whole.rounds == few.rounds
 
 
 def test_what_verification_costs_is_told_for_the_recommended_levels(consortium):

@@ -18,7 +18,6 @@ from securefedyj.party.machine import MAX_AHEAD, Party
 from securefedyj.party.messages import VERSION, Kind, Message
 from securefedyj.party.rounds import in_lockstep, play_round
 from securefedyj.protocol.agreement import MOST_LEVELS
-from securefedyj.protocol.schedule import PAIRS_AT_ONCE
 from tests.simulation import FIVE, assemble
 
 NAMES = ("ana", "bob", "cem")
@@ -272,10 +271,9 @@ def longest_exchange(limbs):
     search = 3 + 2 + (16 * limbs - 1).bit_length() + 1 + MOST_LEVELS
     bits = 1 + 1 + 2 * (64 * limbs - 2).bit_length()
     measured = 3 + (8 * limbs - 2).bit_length()
-    within = (64 * limbs - 1).bit_length() + ((128 * limbs + 2) * PAIRS_AT_ONCE - 1).bit_length()
-    claimed = 2 + 2 + (64 * limbs - 3).bit_length() + (8 * PAIRS_AT_ONCE - 1).bit_length()
-    verdict = (limbs + 1 - 1).bit_length()  # groups of features with one width each, and the rest
-    verified = 2 + max(bits + max(measured, within), claimed) + verdict + 2 + 5 + 1
+    claimed = 2 + 2 + (64 * limbs - 3).bit_length()
+    verdict = (64 * limbs - 1).bit_length() + 6
+    verified = 2 + max(bits, claimed) + max(measured, verdict) + 2 + 5 + 1
     return max(search, verified)
 
 

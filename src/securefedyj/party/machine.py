@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 # By how many rounds a peer's message may be early or late: the rounds of the longest exchange
 # (docs/protocol.md, section 3), a verified final opening of 2^18 features with 64 limbs.
-MAX_AHEAD = 87
+MAX_AHEAD = 54
 
 
 class Party(Generic[R]):
