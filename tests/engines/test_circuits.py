@@ -168,7 +168,7 @@ def test_the_conjunction_of_all(size):
 @pytest.mark.parametrize("size", [1, 8, 9, 1000, 2**16, 2**16 + 5])
 def test_each_sum_is_that_of_the_bits_that_its_subset_has(size):
     """In each component, by one word for each bit."""
-    both = np.frombuffer(secrets.token_bytes(2 * size), np.uint8).reshape(2, size) & 1
+    both = np.frombuffer(secrets.token_bytes(2 * size), np.uint8).reshape(2, size) & np.uint8(1)
     key = secrets.token_bytes(32)
     shared = AdditiveBits(pack(both), (2, 0), size=size)
     sums = circuits.random_sums(shared, Keystream(key))
