@@ -30,6 +30,7 @@ from securefedyj.errors import ProtocolError
 from securefedyj.files import replacing
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.hub.consortia import HubRefusal, Room
+from securefedyj.network.submission import most_bytes
 from securefedyj.network.transport.framing import (
     MAX_FRAME_BODY,
     RESULT,
@@ -166,9 +167,8 @@ class MailFolder:
     def _most(self) -> dict[str, int]:
         """The most bytes of a file."""
         agreement = self._consortium.agreement()
-        points, silos = sum(map(len, agreement.points)), len(agreement.silos)
         return {
-            SUBMISSION: 32 * points + 256 * silos + (1 << 14),
+            SUBMISSION: most_bytes(agreement),
             RESULT: min(MOST_BYTES, len(agreement.questions) << 15) + (1 << 16),
         }
 
