@@ -13,12 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefedyj import SecureFedYJ, kernel
+from securefedyj.errors import InputError
 from securefedyj.kernel import THREADS_VARIABLE, VARIABLE, in_threads, threads
 from securefedyj.numerics import reference, wide
 from securefedyj.numerics.arrays import each
 from securefedyj.numerics.elementary import log1p, log_ratio
 from securefedyj.numerics.encoding import LINEAR, LOGARITHM, RANKED, RATIO, Domain, choose_encoding
 from securefedyj.numerics.sums import ArraySilo, OutOfBounds
+from tests.refusals import refused
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -340,6 +342,17 @@ def test_without_a_compiler_numpy_does_the_work_and_says_so(monkeypatch):
     assert "no C compiler" in kernel.described()
     X = np.random.default_rng(1).normal(size=(60, 2))
     assert SecureFedYJ(engine="clear").fit([X]).converged_.all()
+
+
+@pytest.mark.skipif(not COMPILED, reason="there is no C compiler")
+def test_a_kernel_of_other_source_files_is_refused(monkeypatch):
+    monkeypatch.setattr(kernel, "_SOURCE", "another")
+    kernel._compiled.cache_clear()
+    try:
+        with refused("SFY-NUM-021", InputError):
+            kernel.level()
+    finally:
+        kernel._compiled.cache_clear()
 
 
 def test_threads_are_those_of_the_process_or_fewer(monkeypatch):

@@ -14,6 +14,7 @@ SECUREFEDYJ_THREADS
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import queue
 import threading
@@ -22,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache, partial
 from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, TypeVar
 
 from securefedyj.errors import InputError
@@ -40,13 +42,25 @@ _Piece = TypeVar("_Piece")
 _Result = TypeVar("_Result")
 
 
+# As in setup.py. The files are part of the package.
+_FILES = sorted(Path(__file__).parent.glob("*.[ch]"))
+_SOURCE = hashlib.sha256(b"".join(path.read_bytes() for path in _FILES)).hexdigest()
+
+
 @cache
 def _compiled() -> Any:
     """The extension module, or None where it was not built."""
     try:
-        return import_module("securefedyj._kernel")
+        compiled = import_module("securefedyj._kernel")
     except ImportError:
         return None
+    if getattr(compiled, "source", str)() != _SOURCE:
+        raise InputError(
+            "SFY-NUM-021",
+            "The kernel was compiled from other files than this package has, and could compute "
+            "other sums. Install the package again, for example by: pip install --editable .",
+        )
+    return compiled
 
 
 def levels() -> tuple[str, ...]:

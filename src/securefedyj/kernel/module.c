@@ -395,8 +395,17 @@ static PyObject *call_levels(PyObject *self, PyObject *given)
     return names;
 }
 
+/* source() -> the digest of the files that this was compiled from; see setup.py */
+static PyObject *call_source(PyObject *self, PyObject *given)
+{
+    (void)self;
+    (void)given;
+    return PyUnicode_FromString(SOURCE);
+}
+
 static PyMethodDef METHODS[] = {
     {"levels", call_levels, METH_NOARGS, NULL},
+    {"source", call_source, METH_NOARGS, NULL},
     {"arrange", call_arrange, METH_VARARGS, NULL},
     {"sums", call_sums, METH_VARARGS, NULL},
     {"weighed", call_weighed, METH_VARARGS, NULL},
