@@ -86,7 +86,7 @@ def test_the_order_of_inputs_challenge_and_verdict_is_kept():
         await exchange.claim_zero(await exchange.share(None, size=1, limbs=1))
         await exchange.verdict()
 
-    with pytest.raises(RuntimeError, match="before `challenge`"):
+    with pytest.raises(ValueError, match="key"):
         simulate(no_challenge)
 
     async def late_input(engine, name):

@@ -97,13 +97,14 @@ class Final:
 
 
 def flip(payload: bytes) -> bytes:
-    return payload[:-1] + bytes([payload[-1] ^ 1])
+    return bytes([payload[0] ^ 1]) + payload[1:]
 
 
 @pytest.mark.parametrize(
     ("cheater", "kind", "number"),
     [
-        ("ana", Kind.PRODUCT | Kind.CARRY, 1),
+        ("ana", Kind.PRODUCT | Kind.CARRY | Kind.CHECK, 1),
+        ("cem", Kind.PRODUCT | Kind.CARRY | Kind.CHECK, 2),  # and a part of the seed
         ("bob", Kind.CARRY, 5),
         ("cem", Kind.CHECK, 5),  # that its checks have passed
     ],

@@ -249,10 +249,9 @@ class Verifying(Engine):
 
     @abstractmethod
     async def challenge(self) -> None:
-        """Open the random numbers that claims are combined by.
+        """Open the random numbers that claims are combined by, after all inputs were shared.
 
-        All inputs must be shared by then: who knew these numbers before could make up inputs whose
-        false claims cancel.
+        Who knew them before could make up inputs whose false claims cancel.
         """
 
     @abstractmethod

@@ -91,12 +91,9 @@ async def _compute(batch: Batch, engine: Verifying, groups: Sequence[Group]) -> 
         ),
         claims.verdict(groups, parts),
     )
-    bits_of_result = batch.run.agreement.result_bits
+    result_bits = batch.run.agreement.result_bits
     admitted = await in_lockstep(
-        *(
-            _admitted(engine, verdict, *pair, bits_of_result)
-            for pair in zip(below, parts, strict=True)
-        )
+        *(_admitted(engine, verdict, *pair, result_bits) for pair in zip(below, parts, strict=True))
     )
     return engine.joined([verdict, *(bits for pair in admitted for bits in pair)])
 

@@ -28,7 +28,6 @@ from securefedyj.engines.replicated.keystream import Keystream
 from securefedyj.numerics.wide import Limbs
 
 _WORD = np.dtype("<u8")
-_BLOCK = 1 << 13  # octets
 
 Product: TypeAlias = Callable[[AdditiveBits, AdditiveBits], Coroutine[Any, Any, AdditiveBits]]
 
@@ -161,14 +160,9 @@ def random_sums(vector: AdditiveBits, keystream: Keystream) -> AdditiveBits:
 
     Bit j of the n-th word that is drawn says whether the n-th bit belongs to subset j.
     """
-    sums = np.zeros(len(vector.held), dtype=_WORD)
-    for start in range(0, vector.components.shape[-1], _BLOCK):
-        bits = np.unpackbits(
-            vector.components[:, start : start + _BLOCK], axis=1, bitorder="little"
-        )
-        words = keystream.draw(bits.shape[1:], _WORD)
-        for k, chosen in enumerate(bits.astype(bool)):
-            sums[k] ^= np.bitwise_xor.reduce(words[chosen])
+    bits = unpack(vector.components, vector.shape[0])
+    words = keystream.draw(vector.shape, _WORD)
+    sums = np.array([np.bitwise_xor.reduce(words[own == 1]) for own in bits], dtype=_WORD)
     return separated(AdditiveBits(sums.view(np.uint8).reshape(-1, 8), vector.held, size=64), 1)
 
 

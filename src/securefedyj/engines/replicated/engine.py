@@ -165,14 +165,14 @@ class Verified(Replicated, Verifying):
         super().__init__(role, engine._masks, engine._peers, engine._name, engine._silos)
         self._engine = engine
         self._claims: list[AdditiveBits] = []
-        self._seed: bytes | None = None
+        self._seed = b""
         self._unchecked = False
 
     async def compared(self) -> None:
         """Nothing comes late: an opening waits for both holders of every component."""
 
     async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
-        if self._seed is not None:
+        if self._seed:
             raise RuntimeError("Nothing may be shared after `challenge`.")
         return await super().share(values, size=size, limbs=limbs)
 
@@ -232,8 +232,6 @@ class Verified(Replicated, Verifying):
 
     async def verdict(self) -> SharedBits:
         """1 if each of 64 random subsets of all claims has an even number that do not hold."""
-        if self._seed is None:
-            raise RuntimeError("There is no verdict before `challenge`.")
         false, self._claims = circuits.inverted(circuits.joined(self._claims)), []
         odd = circuits.random_sums(false, Keystream(self._seed))
         return circuits.joined([await circuits.all_of(circuits.inverted(odd), self._conjunction)])
