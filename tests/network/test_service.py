@@ -352,7 +352,7 @@ def test_a_hub_where_no_run_can_be_under_way_stops_at_once(tmp_path, two):
     hub = identity_of(tmp_path)
     with local.Processes(tmp_path / "one") as processes:
         file = str(tmp_path / "one" / "consortium.toml")
-        processes.start("hub", "-m", "securefedyj.cli", "hub", file,
+        processes.start("hub", "-m", "securefedyj", "hub", file,
                         "--certificate", str(hub.certificate), "--key", str(hub.key),
                         "--listen", "127.0.0.1:0", "--drain", "1e9")  # fmt: skip
         wait_until(lambda: " listening " in processes.log("hub"))
