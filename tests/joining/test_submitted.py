@@ -17,7 +17,7 @@ import pytest
 from securefedyj import join_async, result_async, submit_async
 from securefedyj.errors import InputError
 from securefedyj.joining import member
-from securefedyj.joining.member import Member
+from securefedyj.joining.member import SubmissionMember
 from securefedyj.network import gathering
 from securefedyj.network.consortium import Consortium, Feature
 from securefedyj.network.errors import JoinError, OutOfPatience
@@ -431,7 +431,7 @@ def test_a_member_that_was_killed_before_it_sent_its_result_sends_it_later(play,
     async def scenario() -> None:
         await asyncio.gather(*map(play.submit, SILOS))
         with monkeypatch.context() as patched:
-            patched.setattr(Member, "deliver", lambda _: asyncio.sleep(0, {}))
+            patched.setattr(SubmissionMember, "deliver", lambda _: asyncio.sleep(0, {}))
             await asyncio.gather(*map(play.join, MEMBERS))
         assert len(play.mail()) == len(SILOS)
         await asyncio.gather(*map(play.join, MEMBERS))

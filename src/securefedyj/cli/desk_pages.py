@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from securefedyj.cli import check
-from securefedyj.cli.desk_work import Job, Ready, examined_before, take_part
+from securefedyj.cli.desk_work import Examination, Job, examined_before, take_part
 from securefedyj.cli.display import sentence_of
 from securefedyj.cli.local_site import REPORT_POLICY, Answer, see
 from securefedyj.cli.options import renamed
@@ -51,7 +51,7 @@ class Desk:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}  # what is in the form
         self._job: Job | None = None
-        self._ready: Ready | None = None
+        self._ready: Examination | None = None
         self._lock = threading.Lock()
         with contextlib.suppress(ValueError, OSError):
             self._fill(read_entries(Path(FILE)))

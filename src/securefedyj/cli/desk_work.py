@@ -88,7 +88,7 @@ class Job:
             self.running = False
 
 
-class Ready(NamedTuple):
+class Examination(NamedTuple):
     """A party that may take part: what it has chosen, and what it should know before."""
 
     options: JoinOptions
@@ -124,7 +124,7 @@ class Ready(NamedTuple):
         }
 
 
-def examined_before(options: JoinOptions) -> Ready:
+def examined_before(options: JoinOptions) -> Examination:
     """Check what a party has chosen; an error says what could not take part."""
     consortium, examined = options.agreed(), None
     party = consortium.party_with(read_certificate(options.certificate))
@@ -149,10 +149,10 @@ def examined_before(options: JoinOptions) -> Ready:
             bytes_per_second=bytes_per_second(MBIT),
             levels=(consortium.levels_per_exchange,),
         ).forecasts
-    return Ready(options, consortium, party, can, examined, plan)
+    return Examination(options, consortium, party, can, examined, plan)
 
 
-def take_part(ready: Ready, what: str, job: Job) -> None:
+def take_part(ready: Examination, what: str, job: Job) -> None:
     """Do what a button starts."""
     if what == "connect":
         options = ready.options

@@ -38,7 +38,7 @@ _TERMS = {
     "of features with few distinct values",
     "minimum_values": "stop a run if a feature has fewer values over all silos",
     "claimed_points": "in a submitted run, verify that no count is negative, for features with at "
-    "most so many points",
+    "most this many points",
     "max_interruptions": "end a run after more interruptions; a party that keeps interrupting may "
     "be asking for more than the result",
 }

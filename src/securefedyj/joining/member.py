@@ -21,7 +21,7 @@ from securefedyj.printable import printable
 from securefedyj.protocol.transcript import Transcript
 
 
-class Member:
+class SubmissionMember:
     """Gathers submissions, and signs the result for the silos that are not connected."""
 
     def __init__(

@@ -8,7 +8,7 @@ from functools import partial
 
 from securefedyj.errors import InputError
 from securefedyj.files import write_atomically
-from securefedyj.joining.member import Member
+from securefedyj.joining.member import SubmissionMember
 from securefedyj.joining.own import OwnPart
 from securefedyj.network.carrier import Dialer
 from securefedyj.network.lines import require_locks
@@ -66,9 +66,9 @@ class JoinRun(OwnPart):
             )
         self._record: LedgerRun | None = None
         self._begun = False
-        self._member: Member | None = None
+        self._member: SubmissionMember | None = None
         if self.consortium.submitted and name in self.consortium.committee:
-            self._member = Member(
+            self._member = SubmissionMember(
                 self.consortium, name, options, self._courier, self.say, self.warn
             )
 

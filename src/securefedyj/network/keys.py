@@ -73,7 +73,7 @@ def prefixed(*parts: bytes | str) -> bytes:
 
 
 def sign(path: Path, *parts: bytes | str) -> bytes:
-    """Sign parts, of which the first is a label, with the certificate's key in NAME.key."""
+    """Sign parts, the first one a label, with the certificate's key in NAME.key."""
     return signer_in(path).sign(prefixed(*parts), _ECDSA)
 
 

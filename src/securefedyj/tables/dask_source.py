@@ -316,7 +316,7 @@ def _rows_of_file(
 
 
 def _source_of(names: Sequence[str], missing: Collection[int], rows: Array) -> Source:
-    """The rows of a partition with the names of their columns, some of which are missing."""
+    """The rows of a partition with the names of their columns, where some are missing."""
     return lacking(HeldSource([rows], names), missing)
 
 

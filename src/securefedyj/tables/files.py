@@ -51,7 +51,7 @@ FEW_DISTINCT = 20
 # as a share of their sum; how many times the range between the quartiles is far from these; how
 # many powers of ten are many; and where x changes 1 + |x| little.
 _SYMMETRIC, _FAR, _POWERS, _SMALL = 0.15, 3, 3, 0.1
-# Numbers that often mean a missing value; positive ones, if they are so many times most values.
+# Numbers that often mean a missing value; positive ones, if they are this many times most values.
 _SUSPECTS = {sign * (10.0**k - 1) for k in range(2, 8) for sign in (-1, 1)}
 _SUSPECT_FROM = 5
 _FEWEST_DIGITS = 3  # significant ones; other silos may have values with more than are here

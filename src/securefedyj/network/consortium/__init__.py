@@ -11,7 +11,7 @@ minimum_values = 30
 max_interruptions = 5              # one more ends a run
 verified = true                    # detects a wrong result even if one member cheats
 submitted = true                   # silos submit once; not written if they do not
-claimed_points = 4096              # with submitted: counts of so many points are not negative
+claimed_points = 4096              # with submitted: up to this many points, no count is negative
 
 [hub]                              # optional: something else may connect the parties
 address = "hub.example.org:7443"
