@@ -79,8 +79,8 @@ class Play:
         return await submit_async(**self.arguments(name, data=self.tables[name], **others))
 
     async def join(self, name: str, **others: Any) -> Any:
-        more = {"output": self.folder / name, "report": False}
-        return await join_async(**self.arguments(name, **more, **others))
+        more = {"output": self.folder / name, "report": False, **others}
+        return await join_async(**self.arguments(name, **more))
 
     async def result(self, name: str, **others: Any) -> Any:
         more = {"output": self.folder / name, "report": False, **others}
@@ -449,3 +449,26 @@ def test_the_report_of_a_hospital_shows_its_own_rows(play):
 
     play.play(scenario)
     assert b"25 rows" in play.file("bob", "report.html")
+
+
+def test_the_result_of_an_earlier_run_does_not_take_the_place_of_ours_in_the_mailbox(play):
+    """A corrected file, and the output folder of the run before: the hub keeps what comes first."""
+
+    async def scenario() -> None:
+        await asyncio.gather(*map(play.submit, SILOS))
+        earlier = dataclasses.replace(play.consortium, name="to be corrected")
+        signed = sign_result(
+            Transcript(earlier.agreement()), earlier, "ana", play.folder / "ana.key"
+        )
+        (play.folder / "ana").mkdir()
+        (play.folder / "ana" / "ana.result").write_bytes(signed)
+        with pytest.raises(InputError) as refused:
+            await play.join("ana")
+        assert refused.value.code == "SFY-JOIN-062"
+        await asyncio.gather(
+            play.join("ana", output=play.folder / "new"), *map(play.join, MEMBERS[::2])
+        )
+        await play.result("bob")
+
+    play.play(scenario)
+    assert play.file("bob") == play.file("new")

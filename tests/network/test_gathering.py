@@ -246,3 +246,40 @@ def test_the_wrong_key_is_refused_before_a_member_waits(five):
     with pytest.raises(InputError) as refused:
         clock.run(ana.gathering(folder=ana.folder).copies("ana", five.folder / "bob.key"))
     assert refused.value.code.startswith("SFY-KEY")
+
+
+def test_a_whole_file_is_fetched_for_a_damaged_one_that_was_kept(five):
+    """Else a hub that spoils a file once ends the run: each start would find the same again."""
+    ana = Member(five)
+    for name in SILOS:
+        ana.put(name)
+    ana.put("eva", five.files["eva"][:-1])
+    assert not ana.from_folder()["eva"].whole
+
+    async def scenario(net: Loopback) -> None:
+        await courier(net, "eva").put(SUBMISSION, five.files["eva"])
+        ana.assert_all(await ana.copies(ana.gathering(net)))
+
+    with_mailbox(five, scenario)
+
+
+def test_what_a_killed_process_has_left_is_no_submission(five):
+    """It was never noted by the silo, which has made another; nobody has submitted twice."""
+    ana = Member(five)
+    for name in SILOS:
+        ana.put(name)
+    ana.put(".0123abcd.bob", five.make("bob"))
+    ana.assert_all(ana.from_folder())
+
+
+def test_what_a_member_has_not_kept_itself_is_not_deleted(five):
+    ana = Member(five)
+    kept = ana.output / FOLDER
+    kept.mkdir(parents=True)
+    (kept / "another run").mkdir()
+    for name in SILOS:
+        ana.put(name)
+    gathering = ana.gathering(folder=ana.folder)
+    ana.assert_all(clock.run(ana.copies(gathering)))
+    gathering.delete()
+    assert ana.kept() == {"another run"}

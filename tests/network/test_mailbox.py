@@ -360,3 +360,21 @@ def test_a_folder_knows_who_is_missing(tmp_path):
         folder.place_for(item(RESULT, name, b"signed"), name).write_bytes(b"signed")
     assert folder.finished
     assert not folder.missing
+
+
+@pytest.mark.parametrize(
+    "offered",
+    [
+        [Item(SUBMISSION, "ana", 1 << 27)],
+        [Item(RESULT, "ana", 1 << 27)],
+        [Item(SUBMISSION, "stranger", 100)],
+        [Item(SUBMISSION, "ana", 100)] * 2,
+    ],
+)
+def test_a_hub_cannot_fill_the_memory_of_a_party(tmp_path, monkeypatch, offered):
+    async def scenario(net: Loopback) -> None:
+        monkeypatch.setattr(MailFolder, "items", lambda _: offered)
+        work = courier(net, "dua").get([SUBMISSION, RESULT])
+        assert await refusal(work) == "SFY-NET-036"
+
+    with_mailbox(tmp_path, scenario)

@@ -7,7 +7,7 @@ from math import inf
 from pathlib import Path
 
 from securefedyj.errors import InputError
-from securefedyj.files import write_atomically
+from securefedyj.files import read_within, write_atomically
 from securefedyj.joining.options import JoinOptions
 from securefedyj.joining.own import Say
 from securefedyj.network.consortium import Consortium
@@ -15,7 +15,7 @@ from securefedyj.network.errors import JoinError
 from securefedyj.network.gathering import Gathering
 from securefedyj.network.mailbox import Courier
 from securefedyj.network.settling import Copy
-from securefedyj.network.signed import sign_result
+from securefedyj.network.signed import MOST_RESULT, SignedResult, sign_result
 from securefedyj.network.transport.framing import RESULT
 from securefedyj.printable import printable
 from securefedyj.protocol.transcript import Transcript
@@ -48,7 +48,17 @@ class SubmissionMember:
     @property
     def confirmed(self) -> bool:
         """Whether all members have the result, and ours is signed."""
-        return self._signed.exists()
+        try:
+            SignedResult.read(read_within(self._signed, MOST_RESULT), self._consortium)
+        except FileNotFoundError:
+            return False
+        except InputError:  # the mailbox would keep it in the place of ours
+            raise InputError(
+                "SFY-JOIN-062",
+                f"{printable(str(self._signed))} is not what {self._name} signs in this run. "
+                "Choose another output folder.",
+            ) from None
+        return True
 
     async def copies(self) -> dict[str, Copy]:
         """What we have of all submissions, once they are there; nothing if the run is finished."""

@@ -6,8 +6,8 @@ It keeps them in its output folder, for its owner alone, until all members have 
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from securefedyj.errors import InputError, with_code
@@ -30,7 +30,7 @@ from securefedyj.network.transport.framing import SUBMISSION
 from securefedyj.printable import in_words, printable
 
 FOLDER = "submissions"
-PATTERN = "*.submission"
+PATTERN = "[!.]*.submission"  # a hidden one may never have been submitted
 LOOK_EVERY = 5.0  # seconds
 
 
@@ -64,7 +64,7 @@ class Gathering:
         while True:
             if self._folder is not None:
                 self._look_in(self._folder)
-            if self._missing:
+            if self._unwhole:
                 await self._fetch()
             if not (missing := self._missing):
                 break
@@ -79,12 +79,23 @@ class Gathering:
         }
 
     def delete(self) -> None:
-        """Delete what we have kept; nobody needs it any more."""
-        shutil.rmtree(self._kept, ignore_errors=True)
+        """Delete what we have kept, and no other file; nobody needs it any more."""
+        for name in self._silos:
+            self._place(name).unlink(missing_ok=True)
+        with suppress(OSError):  # it has other files, or was never made
+            self._kept.rmdir()
 
     @property
     def _missing(self) -> list[str]:
         return [name for name in self._silos if name not in self._heads]
+
+    @property
+    def _unwhole(self) -> list[str]:
+        """The silos of which we have no whole file."""
+        return [name for name in self._silos if not isinstance(self._heads.get(name), Submission)]
+
+    def _place(self, name: str) -> Path:
+        return self._kept / f"{name}.submission"
 
     def _look_in(self, folder: Path) -> None:
         for path in sorted(folder.glob(PATTERN)):
@@ -100,7 +111,9 @@ class Gathering:
         if self._courier is None:
             return
         try:
-            found = await self._courier.get([SUBMISSION], without=self._heads)
+            found = await self._courier.get(
+                [SUBMISSION], without=self._heads.keys() - self._unwhole
+            )
         except JoinError as error:
             if self._folder is None:
                 raise
@@ -127,7 +140,7 @@ class Gathering:
         except InputError as error:
             self._say_once(with_code(f"Damaged, {origin}: {error}", error))
         self._heads[name] = head
-        write_atomically(self._kept / f"{name}.submission", data, private=True)
+        write_atomically(self._place(name), data, private=True)
 
     def _say_once(self, sentence: str) -> None:
         if sentence not in self._said:

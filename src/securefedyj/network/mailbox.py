@@ -14,8 +14,11 @@ from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import JoinError
 from securefedyj.network.identity import Identity
 from securefedyj.network.session.peers import TIMEOUT, WAIT
+from securefedyj.network.submission import most_bytes
 from securefedyj.network.transport.framing import (
     MAX_FRAME_BODY,
+    RESULT,
+    SUBMISSION,
     WINDOW,
     FrameType,
     HubFrame,
@@ -23,13 +26,13 @@ from securefedyj.network.transport.framing import (
     MailKind,
 )
 from securefedyj.network.transport.link import HubDialer, Link, sentence
+from securefedyj.printable import shown
+from securefedyj.protocol.transcript import MOST_BYTES
 from securefedyj.strict import Malformed, convert, parse
 
 T = TypeVar("T")
 
 _MOST_UNWELCOME = 6  # connections that the hub ends without a word
-_MOST_ITEMS = 1000
-_LARGEST = 1 << 28  # bytes of an item
 _FLUSH = 2.0  # seconds to close
 
 
@@ -73,7 +76,7 @@ class Courier(NamedTuple):
             try:
                 link = await dialer.connect()
                 try:
-                    return await errand(Mailbox(link, self.timeout))
+                    return await errand(Mailbox(link, self.timeout, self.consortium))
                 finally:
                     await link.close(_FLUSH)
             except LinkLost as error:
@@ -85,24 +88,28 @@ class Courier(NamedTuple):
 class Mailbox:
     """The mailbox, while a connection lasts; raises LinkLost, and JoinError where it refuses."""
 
-    def __init__(self, link: Link, timeout: float) -> None:
-        self._link, self._timeout = link, timeout
+    def __init__(self, link: Link, timeout: float, consortium: Consortium) -> None:
+        self._link, self._timeout, self._consortium = link, timeout, consortium
 
     async def items(self) -> list[Item]:
-        """What is there."""
+        """What is there: at most one file of each party that sends one, none too large."""
         self._link.post(HubFrame(FrameType.LIST))
+        most = largest_mail(self._consortium)
         found: list[Item] = []
-        while (body := (await self._next(FrameType.LIST)).body) and len(found) < _MOST_ITEMS:
+        while body := (await self._next(FrameType.LIST)).body:
             try:
-                found.append(convert(parse(body), Item, "an item"))
+                item = convert(parse(body), Item, "an item")
             except Malformed as error:
                 raise _odd(str(error)) from None
+            if item.size > most.pop((item.kind, item.sender), 0):
+                raise _odd(
+                    f"it offers {item.size} bytes as the {item.kind} of {shown(item.sender)}"
+                )
+            found.append(item)
         return found
 
     async def get(self, item: Item) -> bytes:
         """Fetch an item; what is in it has yet to be checked."""
-        if item.size > _LARGEST:
-            raise _odd(f"it offers {item.size} bytes")
         self._link.post(HubFrame(FrameType.GET, body=msgspec.json.encode(item)))
         data = bytearray()
         while len(data) < item.size:
@@ -130,6 +137,16 @@ class Mailbox:
         if frame.type not in kinds:
             raise _odd(f"it sends {frame.type.name}")
         return frame
+
+
+def largest_mail(consortium: Consortium) -> dict[tuple[MailKind, str], int]:
+    """Who may leave what in the mailbox, and the most bytes of it."""
+    agreement = consortium.agreement()
+    submission = most_bytes(agreement)
+    result = min(MOST_BYTES, len(agreement.questions) << 15) + (1 << 16)
+    return {(SUBMISSION, silo.name): submission for silo in consortium.silos} | {
+        (RESULT, member): result for member in consortium.committee
+    }
 
 
 def _odd(what: str) -> JoinError:

@@ -30,7 +30,7 @@ from securefedyj.errors import ProtocolError
 from securefedyj.files import replacing
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.hub.consortia import HubRefusal, Room
-from securefedyj.network.submission import most_bytes
+from securefedyj.network.mailbox import largest_mail
 from securefedyj.network.transport.framing import (
     MAX_FRAME_BODY,
     RESULT,
@@ -40,8 +40,8 @@ from securefedyj.network.transport.framing import (
     FrameWriter,
     HubFrame,
     Item,
+    MailKind,
 )
-from securefedyj.protocol.transcript import MOST_BYTES
 from securefedyj.strict import Malformed, convert, parse
 
 T = TypeVar("T")
@@ -113,11 +113,11 @@ class MailFolder:
             raise HubRefusal(
                 "SFY-HUB-013", "This run is finished; `securefedyj result` fetches its result."
             )
-        if item.size > self._most[item.kind]:
+        if item.size > (most := self._most[item.kind, name]):
             raise HubRefusal(
                 "SFY-HUB-014",
-                f"A {item.kind} has at most {self._most[item.kind]} bytes under this agreed file, "
-                f"and this one has {item.size}.",
+                f"A {item.kind} has at most {most} bytes under this agreed file, and this one has "
+                f"{item.size}.",
             )
         self._folder.mkdir(mode=0o700, exist_ok=True)
         return self._path(item.kind, name)
@@ -164,13 +164,9 @@ class MailFolder:
         return self._folder / f"{name}.{kind}"
 
     @cached_property
-    def _most(self) -> dict[str, int]:
+    def _most(self) -> dict[tuple[MailKind, str], int]:
         """The most bytes of a file."""
-        agreement = self._consortium.agreement()
-        return {
-            SUBMISSION: most_bytes(agreement),
-            RESULT: min(MOST_BYTES, len(agreement.questions) << 15) + (1 << 16),
-        }
+        return largest_mail(self._consortium)
 
 
 class Visit:
