@@ -27,7 +27,7 @@ def replacing(path: Path | str, *, private: bool = False) -> Iterator[Path]:
     target = Path(os.path.realpath(path))  # a link keeps pointing to the file
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    temporary = _temporary(target.with_name(Path(path).name))
+    temporary = hidden_beside(target.with_name(Path(path).name))
     kept = None if private or not target.exists() else target.stat().st_mode & 0o777
     rights = 0o600 if private or kept is not None else 0o666  # minus the umask
     with _naming(path, temporary):
@@ -49,7 +49,7 @@ def replacing(path: Path | str, *, private: bool = False) -> Iterator[Path]:
 def replacing_folder(path: Path | str) -> Iterator[Path]:
     """A temporary folder in the same folder, which replaces `path` if the block succeeds."""
     target = Path(os.path.realpath(path))
-    new, old = _temporary(target), _temporary(target)
+    new, old = hidden_beside(target), hidden_beside(target)
     with _naming(path, new):
         new.mkdir()
     try:
@@ -96,7 +96,7 @@ def _naming(path: Path | str, temporary: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def _temporary(target: Path) -> Path:
+def hidden_beside(target: Path) -> Path:
     """A hidden name in the same folder, with the same ending."""
     return target.with_name(f".{secrets.token_hex(4)}.{target.name}")
 

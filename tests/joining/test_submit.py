@@ -401,3 +401,27 @@ def test_a_silo_that_waits_gets_the_result(tmp_path, monkeypatch):
     results = [(tmp_path / name / "parameters.json").read_bytes() for name in silos]
     assert len(set(results)) == 1
     assert (tmp_path / "dua" / "report.html").is_file()
+
+
+def test_a_submission_that_is_noted_is_kept_even_if_it_gets_no_name(place, monkeypatch):
+    """Such as on a network drive that fails just then: without it, the silo could never submit."""
+
+    def failing(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", failing)
+        refusal(submit, **arguments(place))
+    path = submit(**arguments(place))
+    made = Ledger(place / "ledger.jsonl").submission(
+        Consortium.read(place / "usb.toml").digest(), "ana"
+    )
+    assert made is not None
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == made.sha256
+
+
+def test_a_copy_replaces_no_other_file(place):
+    submit(**arguments(place))
+    table = (place / "ana.csv").read_bytes()
+    assert refusal(submit, **arguments(place, output=place / "ana.csv")) == "SFY-SUB-012"
+    assert (place / "ana.csv").read_bytes() == table

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from securefedyj.errors import InputError
-from securefedyj.files import replacing, sync, write_atomically
+from securefedyj.files import hidden_beside, sync, write_atomically
 from securefedyj.joining.own import OwnPart
 from securefedyj.network.keys import PrivateKeys
 from securefedyj.network.ledger import Ledger, LedgerError, RunSubmitted, default_path
@@ -83,8 +83,10 @@ class SubmitRun(OwnPart):
         made = ledger.submission(self.consortium.digest(), self.party.name)
         path = self._new() if made is None else self._kept(made)
         if made is not None and self.options.output.name and path != self._output.resolve():
-            write_atomically(self._output, path.read_bytes())
-            path = self._output
+            data, copy = path.read_bytes(), self._output
+            if not copy.exists() or copy.read_bytes() != data:
+                write_atomically(_free(copy), data)
+            path = copy
         return path
 
     def _kept(self, made: RunSubmitted) -> Path:
@@ -109,12 +111,7 @@ class SubmitRun(OwnPart):
         )
 
     def _new(self) -> Path:
-        path = self._output.resolve()
-        if path.exists():
-            raise InputError(
-                "SFY-SUB-012",
-                f"{path} exists and is not overwritten; move it away, or choose another --output.",
-            )
+        path = _free(self._output.resolve())
         own = self.own_table()
         if own is None:
             raise InputError("SFY-SUB-013", "A first submission needs --data.")
@@ -123,10 +120,16 @@ class SubmitRun(OwnPart):
         self._check_wanted()
         data = make(self.consortium, self.party.name, self._identity.key, counts)
         read(data, self.consortium)  # an own key that does not fit makes a file that nobody takes
-        with replacing(path) as temporary:
-            temporary.write_bytes(data)
-            sync(temporary)
+        unnamed = hidden_beside(path)
+        try:
+            unnamed.write_bytes(data)
+            sync(unnamed)
+            sync(path.parent)
             record.submitted(path, hashlib.sha256(data).hexdigest())
+        except BaseException:
+            unnamed.unlink(missing_ok=True)
+            raise
+        os.replace(unnamed, path)  # where this fails, `_kept` still finds what was noted
         names = in_words(self.consortium.committee)
         self.say(f"Wrote {printable(path.name)}: {len(data):,} bytes, sealed for {names}.")
         return path
@@ -149,3 +152,13 @@ class SubmitRun(OwnPart):
             self.say(f"Column {printable(str(finding.feature))}: {finding.text}.")
         counts: Integers = np.concatenate(tally.counts)
         return counts
+
+
+def _free(path: Path) -> Path:
+    """A path where nothing is."""
+    if path.exists():
+        raise InputError(
+            "SFY-SUB-012",
+            f"{path} exists and is not overwritten; move it away, or choose another --output.",
+        )
+    return path
