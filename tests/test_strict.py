@@ -1,4 +1,4 @@
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pytest
 from msgspec import Meta
@@ -105,3 +105,17 @@ def test_a_text_that_is_not_all_ascii_may_be_a_sixteenth_or_small(most, size):
     if size < most:
         with pytest.raises(Malformed, match="bytes that are not all ASCII are too many"):
             parse(f'"{text}a"', most)
+
+
+class _Named(Record, frozen=True):
+    name: Literal["known"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [r'"\ud800"', r'{"name": "\ud800"}', r'{"\ud800": 1}', r'{"name": "known", "\udfff": 1}'],
+)
+def test_half_a_character_is_refused_like_all_else_that_is_malformed(text):
+    """Otherwise anybody who can leave a file or send a record ends the process that reads it."""
+    with pytest.raises(Malformed):
+        convert(parse(text), _Named, "the record")

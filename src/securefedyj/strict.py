@@ -92,6 +92,8 @@ def convert(data: Any, kind: type[T], where: str) -> T:
             )
     try:
         return msgspec.convert(data, kind, strict=True)
+    except UnicodeEncodeError:
+        raise Malformed(f"{where} has an escape that is half of a character") from None
     except msgspec.ValidationError as error:
         if isinstance(error.__cause__, CodedError):  # of the class's own checks
             raise error.__cause__ from None

@@ -157,7 +157,7 @@ def spoiled(run: Run, how: str, folder: Path) -> bytes:
         case "a stranger":
             return run_of(folder, FIVE, name="on one machine").files["eva"]
         case _:
-            return b"nonsense"
+            return b'"\\ud800"\n'
 
 
 @pytest.mark.parametrize(
@@ -204,6 +204,7 @@ def test_a_file_that_is_too_large_is_not_read(five):
     for name in SILOS:
         ana.put(name)
     ana.put("zoe", bytes(1 << 20))
+    os.mkfifo(ana.folder / "pipe.submission")
     ana.assert_all(ana.from_folder())
     assert any("larger than" in one for one in ana.said)
 

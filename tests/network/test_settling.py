@@ -21,6 +21,8 @@ from tests.network.test_mailbox import MEMBERS, SILOS
 from tests.network.test_submission import FEATURES, Run, run_of
 
 COPIES = dict[str, dict[str, Copy]]
+STATE, ECHO, MENDING = 1, 2, 3
+"""The rounds."""
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +188,7 @@ def test_a_member_that_says_it_lacks_shares_gets_them_and_the_run_goes_on(five):
     has["dua"]["bob"] = without(has["dua"]["bob"], 2, 0)
 
     def watch(message: Any) -> list[Any]:
-        if message.recipient == "dua" and message.round == 2:
+        if message.recipient == "dua" and message.round == MENDING:
             seen.append(message.payload)
         return [message]
 
@@ -197,7 +199,7 @@ def test_a_member_that_says_it_lacks_shares_gets_them_and_the_run_goes_on(five):
 def test_a_member_that_gives_a_wrong_share_changes_nothing(five):
     has = copies(five)
     has["ana"]["bob"] = damaged(has["ana"]["bob"])
-    found = errors(settled(five, has, lie("dua", 2, lambda share: share[::-1])))
+    found = errors(settled(five, has, lie("dua", MENDING, lambda share: share[::-1])))
     assert found["ana"].code == "SFY-SUB-043"
 
 
@@ -215,3 +217,24 @@ def test_no_message_is_longer_than_announced(five):
     has["dua"]["bob"] = copy_of(five, "dua", five.make("bob"))
     settled(five, has, watch)
     assert max(sizes) <= largest_settling(five.consortium.agreement())
+
+
+@pytest.mark.parametrize("turn", [STATE, ECHO])
+@pytest.mark.parametrize("place", [0, 32, 64])
+def test_a_member_that_tells_two_parties_different_things_is_named(five, turn, place):
+    """Each of the two would wait for a round that the other does not play, and blame it."""
+
+    def spoil(message: Any) -> list[Any]:
+        if (message.sender, message.recipient, message.round) == ("dua", "ana", turn):
+            payload = bytearray(message.payload)
+            payload[place] ^= 1
+            message = dataclasses.replace(message, payload=bytes(payload))
+        return [message]
+
+    found = errors(settled(five, copies(five), spoil))
+    assert found["ana"].code == "SFY-SUB-044"
+    for honest in ("ana", "coordinator"):
+        if not isinstance(found.get(honest), PartyStopped | None):
+            assert found[honest].code == "SFY-SUB-044"
+            assert "dua" in str(found[honest])
+            assert f"{honest} does" not in str(found[honest])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from securefedyj.errors import InputError, with_code
+from securefedyj.errors import InputError, reason_of, with_code
 from securefedyj.files import TooLarge, read_within, write_atomically
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import JoinError
@@ -81,7 +81,11 @@ class Gathering:
     def delete(self) -> None:
         """Delete what we have kept, and no other file; nobody needs it any more."""
         for name in self._silos:
-            self._place(name).unlink(missing_ok=True)
+            try:
+                self._place(name).unlink(missing_ok=True)
+            except OSError as error:
+                where = printable(str(self._place(name)))
+                self._say_once(f"Delete {where} yourself; we could not: {reason_of(error)}.")
         with suppress(OSError):  # it has other files, or was never made
             self._kept.rmdir()
 
@@ -98,7 +102,7 @@ class Gathering:
         return self._kept / f"{name}.submission"
 
     def _look_in(self, folder: Path) -> None:
-        for path in sorted(folder.glob(PATTERN)):
+        for path in sorted(filter(Path.is_file, folder.glob(PATTERN))):  # a pipe would block
             try:
                 data = read_within(path, self._most)
             except (OSError, TooLarge) as error:

@@ -7,6 +7,7 @@ it gives counts only if it fits a header that the silo has signed.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -120,6 +121,7 @@ class _Settling:
         stated = await self._exchange(Kind.DIGEST, bytes(own), size * len(self._silos))
         if self._own is not None:
             stated[self._name] = bytes(own)
+        await self._told_the_same(stated)
         cut = {
             name: [vector[start : start + size] for start in range(0, len(vector), size)]
             for name, vector in stated.items()
@@ -129,6 +131,23 @@ class _Settling:
             if len(set(headers.values())) > 1:
                 await self._confront(silo, headers)
         return {name: [one[_DIGEST] for one in vector] for name, vector in cut.items()}
+
+    async def _told_the_same(self, stated: Mapping[str, bytes]) -> None:
+        """Members repeat what all members have stated: who says one thing to one and another to
+        the next cannot make the two take each other for liars."""
+        heard = [hashlib.sha256(stated[name]).digest() for name in self._members]
+        own = b"" if self._own is None else b"".join(heard)
+        for peer, echo in (await self._exchange(Kind.DIGEST, own, _DIGEST * 3)).items():
+            for k, name in enumerate(self._members):
+                if echo[_DIGEST * k :][:_DIGEST] != heard[k]:
+                    suspects = [one for one in self._members if one in {peer, name} - {self._name}]
+                    raise JoinError(
+                        "SFY-SUB-044",
+                        "Not all parties were told the same about the submissions: "
+                        f"{' or '.join(map(printable, suspects))} does not follow the protocol. No "
+                        "silo is to blame. Nothing was computed; find out why, and rerun the "
+                        "command.",
+                    )
 
     async def _confront(self, silo: str, stated: Mapping[str, bytes]) -> NoReturn:
         """Members show their headers, if two have stated different ones; the run does not start."""
