@@ -284,3 +284,19 @@ def test_what_a_member_has_not_kept_itself_is_not_deleted(five):
     ana.assert_all(clock.run(ana.copies(gathering)))
     gathering.delete()
     assert ana.kept() == {"another run"}
+
+
+def test_a_second_submission_by_another_way_than_the_mailbox_is_found(five):
+    """Even by a member that starts with an empty folder, when all members have lost theirs."""
+    ana = Member(five)
+    for name in SILOS:
+        ana.put(name)
+    ana.put("bob", five.make("bob"))
+
+    async def scenario(net: Loopback) -> None:
+        await courier(net, "bob").put(SUBMISSION, five.files["bob"])
+        with pytest.raises(TwoSubmissions) as raised:
+            await ana.copies(ana.gathering(net, ana.folder))
+        assert raised.value.silo == "bob"
+
+    with_mailbox(five, scenario)

@@ -54,6 +54,8 @@ class Gathering:
         self._most = most_bytes(consortium.agreement())
         self._heads: dict[str, Head] = {}
         """Of each silo a whole submission; of a damaged one, what is left of it."""
+        self._seen: set[str] = set()
+        """The silos whose whole files we have kept before, or have from the mailbox."""
         self._said: set[str] = set()
 
     async def copies(self, member: str, key: Path) -> dict[str, Copy]:
@@ -61,10 +63,12 @@ class Gathering:
         private = PrivateKeys.read(key, self._consortium.party(member).public)
         self._kept.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._look_in(self._kept)
+        self._seen = self._whole
         while True:
             if self._folder is not None:
                 self._look_in(self._folder)
-            if self._unwhole:
+            # What came by another way is compared with what is in the mailbox.
+            if not self._seen.issuperset(self._silos):
                 await self._fetch()
             if not (missing := self._missing):
                 break
@@ -94,9 +98,8 @@ class Gathering:
         return [name for name in self._silos if name not in self._heads]
 
     @property
-    def _unwhole(self) -> list[str]:
-        """The silos of which we have no whole file."""
-        return [name for name in self._silos if not isinstance(self._heads.get(name), Submission)]
+    def _whole(self) -> set[str]:
+        return {name for name, head in self._heads.items() if isinstance(head, Submission)}
 
     def _place(self, name: str) -> Path:
         return self._kept / f"{name}.submission"
@@ -115,9 +118,7 @@ class Gathering:
         if self._courier is None:
             return
         try:
-            found = await self._courier.get(
-                [SUBMISSION], without=self._heads.keys() - self._unwhole
-            )
+            found = await self._courier.get([SUBMISSION], without=self._seen)
         except JoinError as error:
             if self._folder is None:
                 raise
@@ -125,6 +126,7 @@ class Gathering:
             return
         for (_, sender), data in found.items():
             self._take(data, f"the mailbox, from {printable(sender)}")
+        self._seen |= self._whole & {sender for _, sender in found}
 
     def _take(self, data: bytes, origin: str) -> None:
         """Keep a file that is of use."""
