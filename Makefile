@@ -69,7 +69,7 @@ SANITIZED := out/sanitized
 sanitize: .venv/ready
 	rm -rf $(SANITIZED)
 	SECUREFEDYJ_SANITIZE=1 $(PIP) install --no-deps --target $(SANITIZED) .
-	LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED) OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -s tests/numerics
+	LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED) OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -s tests/numerics tests/pooled
 
 test-under-load: .venv/ready
 	$(BIN)/python -m benchmarks.under_load
