@@ -412,6 +412,11 @@ def test_a_submission_that_is_noted_is_kept_even_if_it_gets_no_name(place, monke
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", failing)
         refusal(submit, **arguments(place))
+    later = place / "ana.submission"
+    later.write_bytes(b"for another agreed file")
+    assert refusal(submit, **arguments(place)) == "SFY-SUB-012"
+    assert later.read_bytes() == b"for another agreed file"
+    later.unlink()
     path = submit(**arguments(place))
     made = Ledger(place / "ledger.jsonl").submission(
         Consortium.read(place / "usb.toml").digest(), "ana"

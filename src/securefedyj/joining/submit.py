@@ -96,7 +96,8 @@ class SubmitRun(OwnPart):
         unnamed = (one for one in path.parent.glob(".*") if one.name.endswith(f".{path.name}"))
         for there in (path, *unnamed):
             if there.is_file() and hashlib.sha256(there.read_bytes()).hexdigest() == made.sha256:
-                os.replace(there, path)
+                if there != path:
+                    os.replace(there, _free(path))
                 self.say(
                     f"{self.party.name} has submitted for this agreed file on {made.date[:10]}, "
                     "and every submission is final. A correction needs a new agreed file."
