@@ -391,6 +391,20 @@ def test_members_with_other_submissions_compute_nothing() -> None:
         assert isinstance(outcome.errors[name], ProtocolError | PartyStopped)
 
 
+@pytest.mark.parametrize("liar", MEMBERS)
+def test_a_member_with_other_submissions_is_named_by_who_is_outside_of_the_committee(
+    liar: str,
+) -> None:
+    own = agreed(resolution=("", "1"))
+    held = submissions(COUNTS[1], own)
+    held[liar] = held[liar]._replace(headers=bytes(32))
+    rows = timed_silo(own, np.array([[0.25, 0.0], [1.5, 1.0], [3.5, 4.0]]))
+    outcome = play(held=held, own=own, silos=dict.fromkeys(SILOS, rows))
+    assert outcome.known("dua") == []
+    with pytest.raises(ProtocolError, match=f"Party {liar} has"):
+        raise outcome.errors["dua"]
+
+
 def test_copies_of_a_component_that_differ_end_the_run() -> None:
     """The parties compare headers before; if two members held other shares, nothing would come."""
     held = submissions()
