@@ -4,7 +4,6 @@ docs/protocol.md, section 8. Each operation is played by the `role` of a party: 
 outside of it, verified or not.
 """
 
-from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -202,8 +201,10 @@ class Verified(Replicated, Verifying):
         incoming = await play_round(
             Kind.DIGEST, outgoing, dict.fromkeys(members, digests.DIGEST_BYTES)
         )
-        if (known := digest) is None:  # two of the three are honest
-            ((known, _),) = Counter(incoming.values()).most_common(1)
+        said = list(
+            incoming.values()
+        )  # two of three members are honest; none where rounds are counted
+        known = digest or max(said, key=said.count, default=bytes(digests.DIGEST_BYTES))
         digests.compare(known, incoming)
         return known
 
